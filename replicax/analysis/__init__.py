@@ -1,0 +1,1 @@
+"""Tables in, records out: no JAX, no files, no drawing."""
