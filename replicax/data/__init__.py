@@ -1,0 +1,1 @@
+"""Which examples exist, and which of them a step sees."""
