@@ -1,0 +1,67 @@
+"""The one training step, and the one evaluation, built from a task and an optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from replicax.data import Examples
+from replicax.tasks import Batch, Task, WeightedSum
+from replicax.train.optimizers import Hyperparameters, Optimizer
+
+
+class TrainState(NamedTuple):
+    """What a step changes."""
+
+    params: Any
+    optimizer_state: Any
+
+
+Init = Callable[[jax.Array, Hyperparameters], TrainState]
+Step = Callable[[TrainState, Hyperparameters, Batch], tuple[TrainState, jax.Array]]
+Evaluate = Callable[[TrainState, Examples], dict[str, WeightedSum]]
+
+
+def make_init(task: Task, optimizer: Optimizer) -> Init:
+    """A pure function (key, hyperparameters) -> state before the first step."""
+
+    def init(key: jax.Array, h: Hyperparameters) -> TrainState:
+        params = task.init(key)
+        return TrainState(params, optimizer.build(h).init(params))
+
+    return init
+
+
+def make_step(task: Task, optimizer: Optimizer) -> Step:
+    """A pure function (state, hyperparameters, batch) -> (state, loss before the update).
+
+    The loss is the weighted mean over the batch: a sum and a weight, divided once.
+    """
+
+    def mean_loss(params: Any, batch: Batch) -> jax.Array:
+        return jnp.vdot(task.loss(params, batch), batch.weight) / batch.weight.sum()
+
+    def step(
+        state: TrainState, h: Hyperparameters, batch: Batch
+    ) -> tuple[TrainState, jax.Array]:
+        loss, gradient = jax.value_and_grad(mean_loss)(state.params, batch)
+        update, optimizer_state = optimizer.build(h).update(
+            gradient, state.optimizer_state, state.params
+        )
+        return TrainState(optax.apply_updates(state.params, update), optimizer_state), loss
+
+    return step
+
+
+def make_evaluate(task: Task) -> Evaluate:
+    """A pure function (state, examples) -> weighted sum of each metric over all the examples."""
+
+    def evaluate(state: TrainState, examples: Examples) -> dict[str, WeightedSum]:
+        everything = jnp.arange(examples.label.shape[0])
+        return task.metrics(state.params, task.batch(examples, everything))
+
+    return evaluate

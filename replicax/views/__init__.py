@@ -1,0 +1,1 @@
+"""Records in; text, pictures and JSON out."""
