@@ -1,12 +1,27 @@
-"""The command line: parses, calls, prints."""
+"""The command line: parses, calls, prints. What is slow to import is imported where it is used."""
 
 from __future__ import annotations
 
+import signal
 import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from replicax.errors import UserError
+from replicax.errors import GoalNotReached, UserError
+from replicax.options import batch_sizes_option, seconds_option
+
+if TYPE_CHECKING:
+    from replicax.study.configuration import Configuration
+    from replicax.study.report import Report
+
+EXIT_TIME_LIMIT = 4
+EXIT_INTERRUPTED = 130
 
 app = typer.Typer(
     help="Measure how many training steps a goal takes at each batch size.",
@@ -20,8 +35,301 @@ app.add_typer(data_app, name="data")
 
 def main() -> None:
     """Runs the command line; a user's mistake is one line on stderr and an exit code."""
+    usage_error: Any = typer.BadParameter.__base__
     try:
-        app()
+        sys.exit(app(standalone_mode=False) or 0)
     except UserError as error:
         print(f"replicax: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except usage_error as error:
+        print(f"replicax: {error.format_message()}", file=sys.stderr)
+        sys.exit(2)
+    except (KeyboardInterrupt, typer.Abort):
+        print("replicax: interrupted", file=sys.stderr)
+        sys.exit(EXIT_INTERRUPTED)
+
+
+Out = Annotated[Path | None, typer.Option(help="Output folder; default runs/TASK.")]
+
+
+@app.command()
+def study(
+    task: Annotated[str, typer.Argument(help="A data set, or dataset/model; see `replicax tasks`.")],
+    optimizer: Annotated[str | None, typer.Option(help="sgd, momentum or nesterov.")] = None,
+    schedule: Annotated[str | None, typer.Option(help="constant or linear decay.")] = None,
+    batch_sizes: Annotated[
+        str | None,
+        typer.Option(help="4,16,64 or a range of powers of two, 4..4096, or of four, 4..4096x4."),
+    ] = None,
+    trials: Annotated[int | None, typer.Option(help="Trials at each batch size.")] = None,
+    count_feasible: Annotated[
+        bool, typer.Option("--count-feasible", help="Count trials that did not diverge only.")
+    ] = False,
+    goal: Annotated[float | None, typer.Option(help="Validation error to get below.")] = None,
+    max_steps: Annotated[int | None, typer.Option(help="Step budget of a trial.")] = None,
+    max_examples: Annotated[int | None, typer.Option(help="Example budget of a trial.")] = None,
+    exhaustive: Annotated[
+        bool, typer.Option("--exhaustive", help="Run every trial to its budget.")
+    ] = False,
+    widen: Annotated[bool, typer.Option(help="Widen a search space with its best at a bound.")] = True,
+    seed: Annotated[int, typer.Option(help="Of points, initial weights and data order.")] = 0,
+    out: Out = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of the data set's files.")] = None,
+    time_limit: Annotated[
+        str | None, typer.Option(help="Stop and save after 90s, 10m or 2h; run again to go on.")
+    ] = None,
+    executor: Annotated[
+        str | None, typer.Option(help="LOOP:SIZE:STREAMS, e.g. scan:4:2; measured by default.")
+    ] = None,
+    min_gap: Annotated[
+        int | None, typer.Option(help="Least steps between evaluations; measured by default.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress, result only.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> int:
+    """Measure steps to a goal at each batch size; the same command again goes on or shows it."""
+    limit = None if time_limit is None else seconds_option("--time-limit", time_limit)
+    configuration = _configuration(
+        task,
+        optimizer=optimizer,
+        schedule=schedule,
+        batch_sizes=None if batch_sizes is None else batch_sizes_option(batch_sizes),
+        trials=trials,
+        goal=goal,
+        max_steps=max_steps,
+        max_examples=max_examples,
+        count_feasible=count_feasible,
+        exhaustive=exhaustive,
+        widen=widen,
+        seed=seed,
+        executor=executor,
+        min_gap=min_gap,
+    )
+    folder = out or _default_folder(task, optimizer)
+    stopped = _run(configuration, folder, data_dir, limit, quiet)
+    if stopped == "interrupted":
+        return EXIT_INTERRUPTED
+    report = _report(folder)
+    _write_views(report, folder)
+    _print(report, folder, as_json)
+    return EXIT_TIME_LIMIT if stopped else _exit_code(report, folder)
+
+
+@app.command()
+def show(
+    folder: Annotated[Path, typer.Argument(help="Output folder of a study.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> int:
+    """Analyse a study again, from its ledger; it may still be running."""
+    report = _report(folder)
+    _print(report, folder, as_json)
+    return _exit_code(report, folder)
+
+
+@app.command()
+def tasks() -> None:
+    """List the tasks, with their goals and default studies."""
+    from rich.table import Table
+
+    from replicax import tasks as catalogue
+    from replicax.views.table import report_console
+
+    table = Table("task", "goal", "optimizer", "batch sizes", "trials", box=None, pad_edge=False)
+    for name in catalogue.names():
+        task = catalogue.get(name)
+        sizes = ", ".join(map(str, task.batch_sizes))
+        table.add_row(name, f"{task.metric} < {task.goal:g}", task.optimizer, sizes, f"{task.trials}")
+    report_console(sys.stdout).print(table)
+
+
+@data_app.command("list")
+def data_list() -> None:
+    """List the data sets: licence, credit, and where they lie."""
+    from rich.table import Table
+
+    from replicax import data
+    from replicax.data.sources import SOURCES
+    from replicax.views.table import report_console
+
+    table = Table("data set", "licence and credit", "where", box=None, pad_edge=False)
+    for name in data.names():
+        try:
+            place = str(data.where(name))
+        except UserError:
+            place = f"not here: replicax data get {name}"
+        table.add_row(name, SOURCES[name].licence, place)
+    report_console(sys.stdout).print(table)
+
+
+@data_app.command("get")
+def data_get(
+    name: Annotated[str, typer.Argument(help="Data set.")],
+    mirror: Annotated[
+        list[str] | None, typer.Option(help="Address to download from instead; repeatable.")
+    ] = None,
+) -> None:
+    """Download a data set, unless it is here; print the folder that holds it."""
+    from replicax.data.download import get
+    from replicax.views.download import download_bars
+
+    with download_bars(sys.stderr) as bar:
+        folder = get(name, mirrors=mirror, bar=bar)
+    print(folder)
+
+
+@data_app.command("where")
+def data_where(name: Annotated[str, typer.Argument(help="Data set.")]) -> None:
+    """Print the folder that holds a data set."""
+    from replicax.data import where
+
+    print(where(name))
+
+
+def _configuration(name: str, *, executor: str | None, **chosen: Any) -> Configuration:
+    """The task's defaults, and what the user chose instead."""
+    from replicax import tasks as catalogue
+    from replicax.study.configuration import Configuration
+    from replicax.study.executor import Executor
+
+    task = catalogue.get(name)
+    names = ("optimizer", "schedule", "goal", "batch_sizes", "trials", "max_steps", "max_examples")
+    defaults = {n: getattr(task, n) for n in names}
+    given = {n: value for n, value in chosen.items() if value is not None}
+    return Configuration(
+        task=task.name,
+        metric=task.metric,
+        maximize=task.maximize,
+        executor=None if executor is None else Executor.parse(executor),
+        **{**defaults, **given},
+    )
+
+
+def _default_folder(task: str, optimizer: str | None) -> Path:
+    name = task.replace("/", "_")
+    return Path("runs") / (name if optimizer is None else f"{name}_{optimizer}")
+
+
+def _run(
+    configuration: Configuration,
+    folder: Path,
+    data_folder: Path | None,
+    limit: float | None,
+    quiet: bool,
+) -> str | None:
+    """Runs the study; returns why it stopped before its end, None if it did not."""
+    from replicax.study import scaling_study
+    from replicax.study.run import Stopped
+    from replicax.views.live import watcher
+
+    with (
+        _stop_when_asked(limit) as stop,
+        watcher(sys.stderr, configuration.batch_sizes, quiet=quiet) as watching,
+    ):
+        try:
+            scaling_study.run(configuration, folder, watching, stop, data_folder=data_folder)
+        except Stopped as reason:
+            stopped = str(reason)
+        else:
+            return None
+    print(f"replicax: {stopped}: saved in {folder}; the same command goes on", file=sys.stderr)
+    return stopped
+
+
+@contextmanager
+def _stop_when_asked(limit: float | None) -> Iterator[Callable[[], str | None]]:
+    """A function that says why to stop. The second Ctrl-C does not wait for the next evaluation."""
+    begin, asked = time.monotonic(), False
+
+    def on_interrupt(*_: object) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        print("replicax: stopping at the next evaluation, to save", file=sys.stderr)
+
+    def stop() -> str | None:
+        if asked:
+            return "interrupted"
+        return "time limit" if limit is not None and time.monotonic() - begin > limit else None
+
+    before = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _report(folder: Path) -> Report:
+    from replicax.study.ledger import Ledger
+    from replicax.study.report import report
+
+    with Ledger.read(folder) as ledger:
+        return report(ledger)
+
+
+def _json(report: Report) -> dict[str, Any]:
+    from replicax.views.result import to_json
+
+    return to_json(
+        report.curve,
+        status="finished" if report.finished else "unfinished",
+        configuration=asdict(report.configuration),
+        execution={str(b): facts for b, facts in report.execution.items()},
+        provenance=report.provenance,
+    )
+
+
+def _write_views(report: Report, folder: Path) -> None:
+    from replicax.views.curve_figure import write_curve
+    from replicax.views.result import write_result
+    from replicax.views.tuning_figure import write_tuning
+
+    try:
+        write_curve(report.curve, folder / "curve.png")
+        write_tuning(report.curve, folder / "tuning.png")
+        write_result(_json(report), folder / "result.json")
+    except OSError as error:
+        raise UserError(
+            f"cannot write {error.filename or folder}: {error.strerror}; the study itself is kept; "
+            f"free space or rights there, then run the same command again"
+        ) from error
+
+
+def _print(report: Report, folder: Path, as_json: bool) -> None:
+    from replicax.views.result import to_text
+    from replicax.views.table import print_report, report_console
+    from replicax.views.terminal import print_chart
+
+    if as_json:
+        sys.stdout.write(to_text(_json(report)))
+        return
+    if report.curve.points:
+        print_report(report.curve, report_console(sys.stdout))
+        print_chart(report.curve, sys.stdout)
+    if not report.finished:
+        ended, asked = len(report.curve.points), len(report.configuration.batch_sizes)
+        print(f"Unfinished: {ended} of {asked} batch sizes have ended.")
+    print(f"In {folder}: curve.png, tuning.png, result.json and the ledger.")
+
+
+def _exit_code(report: Report, folder: Path) -> int:
+    """0, or GoalNotReached where a finished study has no result at any batch size."""
+    curve = report.curve
+    if not report.finished or any(p.steps is not None for p in curve.points):
+        return 0
+    known = [p for p in curve.points if p.best is not None]
+    best = min(known, key=lambda p: -p.best if curve.maximize else p.best, default=None)
+    found = (
+        "no trial was ever measured"
+        if best is None
+        else f"the best {curve.metric} was {best.best:g}, at batch size {best.batch_size}"
+    )
+    raise GoalNotReached(
+        f"no trial reached the goal {curve.goal:g}: {found}; give an easier --goal, a larger "
+        f"--max-steps or --max-examples, or more --trials, and another --out; the study is kept in "
+        f"{folder}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -32,7 +32,7 @@ def run(
     watcher: Watcher,
     stop: Stop,
     *,
-    data_folder: str | None = None,
+    data_folder: Path | None = None,
 ) -> None:
     """Runs a scaling study, or goes on with it; the ledger in `folder` holds the result.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -64,7 +65,7 @@ class Task:
     init: Callable[[jax.Array], Any]
     loss: Callable[[Any, Batch], jax.Array]
     metrics: Callable[[Any, Batch], dict[str, WeightedSum]]
-    load: Callable[[str | None], Dataset]
+    load: Callable[[Path | None], Dataset]
     image_scale: float
     metric: str
     metric_range: tuple[float, float]

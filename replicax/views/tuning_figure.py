@@ -70,7 +70,8 @@ def draw_tuning(figure: Figure, values: TuningValues) -> None:
     if not values.panels:
         figure.text(0.5, 0.5, "nothing was measured yet", ha="center")
     width = int(figure.get_size_inches()[0] * 11)
-    figure.suptitle("\n".join(textwrap.wrap(values.title, width)), fontsize=11, parse_math=False)
+    title = "\n".join(line for part in values.title for line in textwrap.wrap(part, width))
+    figure.suptitle(title, fontsize=11, parse_math=False)
     picture.legend(figure, order=[*reversed(_LABELS.values()), _BEST, _BOUNDS])
 
 

@@ -44,12 +44,12 @@ class Panel(NamedTuple):
 
 
 class TuningValues(NamedTuple):
-    """All that is drawn; `x_range` holds every dot and bound, and so does `y_range`.
+    """All that is drawn, under a title of two lines; `x_range` holds every dot and bound, and so does `y_range`.
 
     `y_range` is None where panels do not share one, that is, without momentum.
     """
 
-    title: str
+    title: tuple[str, str]
     metric: str
     panels: tuple[Panel, ...]
     x_range: tuple[float, float]
@@ -62,7 +62,7 @@ def tuning_values(curve: Curve) -> TuningValues:
     momentum = any("momentum" in run.hyperparameters for point in points for run in point.runs)
     panels = tuple(_panel(curve, point, momentum) for point in points)
     return TuningValues(
-        title=f"{curve.task}, {curve.optimizer}: every trial, goal {wording.goal(curve)}",
+        title=(f"{curve.task}, {curve.optimizer}", f"every trial; goal {wording.goal(curve)}"),
         metric=curve.metric,
         panels=panels,
         x_range=log_range([x for p in panels for x in (*(d.x for d in p.dots), *(p.box.x or ()))]),
