@@ -142,47 +142,57 @@ def tasks() -> None:
     report_console(sys.stdout).print(table)
 
 
+DataDir = Annotated[
+    Path | None, typer.Option(help="Folder of data sets; default REPLICAX_DATA, else the cache.")
+]
+
+
 @data_app.command("list")
-def data_list() -> None:
-    """List the data sets: licence, credit, and where they lie."""
+def data_list(data_dir: DataDir = None) -> None:
+    """List the data sets: sizes, licences, where they lie, credits."""
     from rich.table import Table
 
     from replicax import data
-    from replicax.data.sources import SOURCES
     from replicax.views.table import report_console
 
-    table = Table("data set", "licence and credit", "where", box=None, pad_edge=False)
-    for name in data.names():
-        try:
-            place = str(data.where(name))
-        except UserError:
-            place = f"not here: replicax data get {name}"
-        table.add_row(name, SOURCES[name].licence, place)
-    report_console(sys.stdout).print(table)
+    console, entries = report_console(sys.stdout), data.entries(data_dir)
+    columns = ("data set", "train", "validation", "test", "licence", "where")
+    table = Table(*columns, box=None, pad_edge=False)
+    for entry in entries:
+        sizes = (f"{size:,}" for size in entry.sizes)
+        table.add_row(entry.name, *sizes, entry.licence, str(entry.folder or "not here"))
+    console.print(table)
+    for entry in entries:
+        console.print(f"{entry.name}: {entry.credit}")
 
 
 @data_app.command("get")
 def data_get(
     name: Annotated[str, typer.Argument(help="Data set.")],
+    data_dir: DataDir = None,
     mirror: Annotated[
-        list[str] | None, typer.Option(help="Address to download from instead; repeatable.")
+        str | None,
+        typer.Option(help="Download from MIRROR/NAME/ instead; default REPLICAX_MIRROR."),
     ] = None,
 ) -> None:
-    """Download a data set, unless it is here; print the folder that holds it."""
-    from replicax.data.download import get
+    """Download a data set unless it is here, verify it, print the folder that holds it."""
+    from replicax import data
     from replicax.views.download import download_bars
 
-    with download_bars(sys.stderr) as bar:
-        folder = get(name, mirrors=mirror, bar=bar)
+    with download_bars(sys.stderr) as new_bar:
+        folder, downloaded = data.get(name, data_dir, mirror=mirror, new_bar=new_bar)
+    print(f"{name} is {'now' if downloaded else 'already'} here:", file=sys.stderr)
     print(folder)
 
 
 @data_app.command("where")
-def data_where(name: Annotated[str, typer.Argument(help="Data set.")]) -> None:
+def data_where(
+    name: Annotated[str, typer.Argument(help="Data set.")], data_dir: DataDir = None
+) -> None:
     """Print the folder that holds a data set."""
-    from replicax.data import where
+    from replicax import data
 
-    print(where(name))
+    print(data.where(name, data_dir))
 
 
 def _configuration(name: str, *, executor: str | None, **chosen: Any) -> Configuration:

@@ -172,8 +172,9 @@ def steps_to_goal(
             above = ~(_loss(step, ahead) < goal)
             state = np.where(above[None, :, :, None], ahead, state)
             taken += above * 2.0**bit
-        already = np.einsum("md,mxy->", step.weights, step.start[:, :1]) < goal
-    return np.where(taken + 1 > max_steps, np.inf, 0.0 if already else taken + 1)
+    if np.einsum("md,mxy->", step.weights, step.start) < goal:
+        return np.zeros_like(taken)
+    return np.where(taken + 1 > max_steps, np.inf, taken + 1)
 
 
 def _powers(step: Dynamics, count: int) -> list[tuple[Array, Array]]:

@@ -133,12 +133,7 @@ def _points(learning_rates: ArrayLike, momenta: ArrayLike) -> tuple[Array, Array
 
 
 def _grid(model: NoisyQuadratic, rates: Array, axis: Array) -> Iterator[Dynamics]:
-    """The points in their order, in chunks that fit the memory; one momentum for each chunk."""
+    """The points in their order, in chunks that fit the memory."""
     size = max(1, CHUNK // model.dimensions)
-    start = 0
-    while start < rates.size:
-        end = start + 1
-        while end < min(start + size, rates.size) and axis[end] == axis[start]:
-            end += 1
-        yield dynamics(model, rates[start:end], axis[start:end])
-        start = end
+    for start in range(0, rates.size, size):
+        yield dynamics(model, rates[start : start + size], axis[start : start + size])

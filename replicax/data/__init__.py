@@ -1,6 +1,17 @@
 """Which examples exist, and which of them a step sees."""
 
-from replicax.data.catalogue import load, names, where
+from replicax.data.catalogue import Entry, Got, entries, find, get, load, names, where
 from replicax.data.examples import Dataset, Examples
 
-__all__ = ["Dataset", "Examples", "load", "names", "where"]
+__all__ = [
+    "Dataset",
+    "Entry",
+    "Examples",
+    "Got",
+    "entries",
+    "find",
+    "get",
+    "load",
+    "names",
+    "where",
+]

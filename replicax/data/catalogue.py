@@ -1,124 +1,158 @@
-"""The data sets by name: where their files lie, and how they become three splits.
-
-Splits are fixed. MNIST and Fashion-MNIST: the first 55,000 of the authors' training examples train,
-the last 5,000 validate, the authors' 10,000 test (the sizes of Shallue et al. 2019). Digits: its
-order goes by writer, so the split is by stride: of every six examples four train, the fifth
-validates, the sixth tests; 1,199, 299 and 299.
-"""
+"""The data sets that replicax knows by name."""
 
 from __future__ import annotations
 
 import difflib
-import hashlib
-import io
-from importlib.resources import files
+import os
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-import numpy as np
-import platformdirs
-from numpy.typing import NDArray
-
-from replicax.data import idx
-from replicax.data.examples import Dataset, Examples
-from replicax.data.sources import SOURCES, File, Source
+from replicax.data import digits, folders, published
+from replicax.data.bars import NewBar
+from replicax.data.examples import Dataset
+from replicax.data.folders import Folder
+from replicax.data.published import FASHION_MNIST, MNIST, Published
 from replicax.errors import UserError
 
-_VALIDATION = 5_000
-_DIGITS = ("digits.npz", "63bd2a94fef641400312231c859eec64289d2b7776976242f1f60d08eab215dd")
+_PUBLISHED = {each.name: each for each in (MNIST, FASHION_MNIST)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """What the catalogue says of a data set.
+
+    Attributes:
+      name: as in `names()`.
+      sizes: numbers of examples: train, validation, test.
+      licence: in a few words.
+      credit: who made it.
+      folder: where it lies, or None if it is not here.
+    """
+
+    name: str
+    sizes: tuple[int, int, int]
+    licence: str
+    credit: str
+    folder: Path | None
+
+
+class Got(NamedTuple):
+    """What `get` did: where the set lies, and whether it had to be downloaded."""
+
+    folder: Path
+    downloaded: bool
 
 
 def names() -> list[str]:
     """Every data set."""
-    return list(SOURCES)
+    return [digits.NAME, *_PUBLISHED]
 
 
-def source(name: str) -> Source:
-    """What is known of a data set. Raises UserError if it is not known, with the nearest names."""
-    if name not in SOURCES:
-        near = difflib.get_close_matches(name, SOURCES, n=3) or list(SOURCES)
-        raise UserError(f"unknown data set {name!r}; did you mean {', '.join(near)}?")
-    return SOURCES[name]
+def load(name: str, folder: Folder = None) -> Dataset:
+    """Reads a data set.
 
-
-def load(name: str, folder: Path | None = None) -> Dataset:
-    """Loads a data set, every file checked against its published checksum.
-
-    Args:
-      name: of the data set.
-      folder: where its files lie, or a subfolder of its name; None for the usual places.
+    Looks in `folder` or else in the folder that REPLICAX_DATA names (its subfolder `name`, then the
+    folder itself), in the cache, and where an operating system's package puts the set. Whatever the
+    place, only the published content is accepted, so that a name always means the same examples.
 
     Raises:
-      UserError: unknown name, missing, damaged or other files.
+      UserError: the name is unknown, or the set is missing, unreadable or not the published one.
     """
-    if not source(name).files:
-        return _digits()
-    place = where(name, folder)
-    train_image, train_label, test_image, test_label = (
-        _array(path, file) for path, file in zip(paths(name, place), SOURCES[name].files, strict=True)
+    source = _source(name)
+    return digits.load() if source is None else published.read(where(name, folder), source)
+
+
+def find(name: str, folder: Folder = None) -> Path | None:
+    """The folder where `load` finds a data set, or None. The content is not read.
+
+    Raises:
+      UserError: the name is unknown, or `folder` does not exist.
+    """
+    source = _source(name)
+    if source is None:
+        return digits.FOLDER
+    return folders.first_complete(folders.candidates(source, folder), source)
+
+
+def where(name: str, folder: Folder = None) -> Path:
+    """As `find`, but a set that is missing is a UserError with the remedies."""
+    found = find(name, folder)
+    if found is None:
+        source = _PUBLISHED[name]
+        raise UserError(folders.absence(folders.candidates(source, folder), source))
+    return found
+
+
+def get(
+    name: str,
+    folder: Folder = None,
+    *,
+    mirror: str | None = None,
+    new_bar: NewBar | None = None,
+) -> Got:
+    """Downloads a data set unless it is here, and verifies it either way.
+
+    Args:
+      name: as in `names()`.
+      folder: where to look and to put it, in a subfolder `name`; by default the folder that
+        REPLICAX_DATA names, else it is looked for as in `load` and put into the cache.
+      mirror: base address to use instead of the public ones, by default REPLICAX_MIRROR; the files
+        are at mirror/name/file.gz.
+      new_bar: file name -> progress bar.
+
+    Returns:
+      The folder where it lies, and whether anything was downloaded.
+
+    Raises:
+      UserError: the name is unknown, no address delivers, the folder cannot be written, or what
+        lies there is not the published set.
+    """
+    source = _source(name)
+    if source is None:
+        return Got(digits.FOLDER, downloaded=False)
+    # Who names a folder wants the set there, even if it also lies elsewhere.
+    places = folders.named_candidates(source, folder) or folders.candidates(source, folder)
+    found = folders.first_complete(places, source)
+    place = found or folders.target(source, folder)
+    if found is None:
+        from replicax.data import download  # brings an HTTP client, which only a download needs
+
+        download.fetch(source, place, _mirrors(source, mirror), new_bar=new_bar)
+    published.read(place, source)
+    return Got(place, downloaded=found is None)
+
+
+def entries(folder: Folder = None) -> list[Entry]:
+    """What the catalogue says of every data set."""
+    ships = Entry(
+        name=digits.NAME,
+        sizes=digits.SIZES,
+        licence=digits.LICENCE,
+        credit=digits.CREDIT,
+        folder=digits.FOLDER,
     )
-    return Dataset(
-        train=Examples(train_image[:-_VALIDATION], train_label[:-_VALIDATION]),
-        validation=Examples(train_image[-_VALIDATION:], train_label[-_VALIDATION:]),
-        test=Examples(test_image, test_label),
-    )
-
-
-def where(name: str, folder: Path | None = None) -> Path:
-    """The folder that holds a data set. Raises UserError if none does, with the remedies."""
-    known = source(name)
-    if not known.files:
-        return Path(str(files("replicax.data")))
-    if folder is not None:
-        places = [folder, folder / name]
-    else:
-        places = [cache_folder(name), *map(Path, known.installed)]
-    for place in places:
-        if all(path.is_file() for path in paths(name, place)):
-            return place
-    wanted = ", ".join(file.name for file in known.files)
-    raise UserError(
-        f"{name} is not in {' or '.join(map(str, places))}; get it with `replicax data get {name}`"
-        f"{known.remedy}, or name a folder that holds {wanted} (gzip or not) with --data-dir"
-    )
-
-
-def cache_folder(name: str) -> Path:
-    """Where a data set goes when it is downloaded."""
-    return platformdirs.user_cache_path("replicax") / "data" / name
-
-
-def paths(name: str, folder: Path) -> list[Path]:
-    """The files of a data set in a folder, the packed ones where they are there."""
-    packed = [folder / f"{file.name}.gz" for file in SOURCES[name].files]
-    return [path if path.is_file() else path.with_suffix("") for path in packed]
-
-
-def check(content: bytes, path: Path, sha256: str) -> None:
-    """Raises UserError if unpacked content is not what the authors published."""
-    if hashlib.sha256(content).hexdigest() != sha256:
-        raise UserError(
-            f"{path} is not the file that the authors published: its content has another sha256; "
-            "delete it and get it again"
+    others = [
+        Entry(
+            name=each.name,
+            sizes=each.sizes,
+            licence=each.licence,
+            credit=each.credit,
+            folder=find(each.name, folder),
         )
+        for each in _PUBLISHED.values()
+    ]
+    return [ships, *others]
 
 
-def _array(path: Path, file: File) -> NDArray[np.uint8]:
-    content = idx.read(path)
-    array = idx.parse(content, path, file.shape)
-    check(content, path, file.sha256)
-    return array
+def _source(name: str) -> Published | None:
+    """The published set of a name, None for the one inside the package."""
+    if name not in names():
+        near = difflib.get_close_matches(name, names(), n=3, cutoff=0.5) or names()
+        raise UserError(f"unknown data set {name!r}; did you mean {' or '.join(near)}?")
+    return _PUBLISHED.get(name)
 
 
-def _digits() -> Dataset:
-    name, sha256 = _DIGITS
-    resource = files("replicax.data") / name
-    content = resource.read_bytes()
-    check(content, Path(str(resource)), sha256)
-    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-        image, label = arrays["image"], arrays["label"]
-    place = np.arange(len(label)) % 6
-
-    def split(chosen: NDArray[np.bool_]) -> Examples:
-        return Examples(image[chosen], label[chosen])
-
-    return Dataset(split(place < 4), split(place == 4), split(place == 5))
+def _mirrors(source: Published, mirror: str | None) -> tuple[str, ...]:
+    base = mirror or os.environ.get("REPLICAX_MIRROR")
+    return (f"{base.rstrip('/')}/{source.name}",) if base else source.mirrors

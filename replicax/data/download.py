@@ -1,155 +1,143 @@
-"""Downloads a data set into the cache folder: whole and checked, or not at all."""
+"""Downloads the files of a published data set; nothing unverified is ever left under its name.
+
+Import this module only to download: it brings an HTTP client with it.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import secrets
+import time
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
+
+from pooch import HTTPDownloader
+from requests.exceptions import (
+    ChunkedEncodingError,
+    ConnectionError,  # noqa: A004 - the HTTP library's own, wider than the built-in one
+    HTTPError,
+    RequestException,
+    Timeout,
+)
 
 from replicax.data import idx
-from replicax.data.catalogue import cache_folder, check, source, where
-from replicax.data.sources import File
+from replicax.data.bars import NewBar
+from replicax.data.folders import by_hand
+from replicax.data.idx import IdxError
+from replicax.data.published import File, Published, missing_from, read_file
 from replicax.errors import UserError
 
-TIMEOUT = 30.0  # seconds without a byte
+_CHUNK = 2**16  # bytes
+_STALE = 3600.0  # seconds without a write after which a partial file belongs to nobody
 
 
-class Bar(Protocol):
-    """A progress bar as pooch drives it, in bytes."""
-
-    total: int
-
-    def update(self, count: int) -> None: ...
-
-    def reset(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
-def get(
-    name: str,
+def fetch(
+    published: Published,
+    folder: Path,
+    mirrors: tuple[str, ...],
     *,
-    mirrors: Sequence[str] | None = None,
-    bar: Callable[[str], Bar] | None = None,
-    timeout: float = TIMEOUT,
-) -> Path:
-    """Makes sure that a data set is on this machine.
+    new_bar: NewBar | None = None,
+    timeout: float = 30.0,
+) -> None:
+    """Downloads the files that a folder lacks, each from the first mirror that delivers it.
+
+    A file is written under a temporary name, checked against its published sha256, flushed to disk
+    and renamed; whatever fails, the temporary file is removed.
 
     Args:
-      name: of the data set.
-      mirrors: addresses to try in turn, instead of the authors'; `NAME.gz` lies below each.
-      bar: makes a progress bar for a file.
-      timeout: seconds to wait for an answer, and between two pieces of it.
-
-    Returns:
-      the folder that holds it.
+      published: the data set.
+      folder: where the files go; made if missing.
+      mirrors: base addresses, tried in turn.
+      new_bar: file name -> progress bar.
+      timeout: seconds to wait for a connection and for each piece of an answer.
 
     Raises:
-      UserError: no mirror answers, none has the published files, or the cache folder cannot be
-        written. No part of a file is left behind.
+      UserError: no mirror delivered a file, or the folder cannot be written.
     """
-    known = source(name)
-    try:
-        return where(name)
-    except UserError:
-        pass  # not here yet
-    folder = cache_folder(name)
-    addresses = [m.rstrip("/") + "/" for m in (mirrors or known.mirrors)]
-    by_hand = (
-        f"{known.remedy.removeprefix(', ')}{', or ' if known.remedy else ''}put "
-        f"{', '.join(f.name + '.gz' for f in known.files)} into {folder}"
-    )
-    with _scratch(folder) as scratch:
-        for file in known.files:
-            _fetch(file, addresses, scratch, by_hand, bar, timeout)
-        for path in sorted(scratch.iterdir()):
-            path.replace(folder / path.name)
-    return folder
-
-
-@contextmanager
-def _scratch(folder: Path) -> Iterator[Path]:
-    """A folder beside the final files that leaves no trace; obstacles become one clear line."""
-    made = not folder.exists()
-    scratch = None
+    bases = list(mirrors)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder))
-        yield scratch
+        _sweep(folder)
+        for file in missing_from(folder, published):
+            _fetch_file(published, file, folder, bases, new_bar, timeout)
     except OSError as error:
         raise UserError(
-            f"cannot write {folder}: {error.strerror or error}; free space or rights there, or set "
-            "XDG_CACHE_HOME to a folder that can be written"
-        ) from error
-    finally:
-        if scratch is not None:
-            shutil.rmtree(scratch, ignore_errors=True)
-        if made and folder.is_dir() and not any(folder.iterdir()):
-            folder.rmdir()
+            f"cannot store {published.name} in {folder}: {error.strerror or error}; make room or "
+            f"name another folder: `replicax data get {published.name} --data-dir FOLDER`"
+        ) from None
 
 
-def _fetch(
+def _fetch_file(
+    published: Published,
     file: File,
-    addresses: Sequence[str],
-    scratch: Path,
-    by_hand: str,
-    bar: Callable[[str], Bar] | None,
+    folder: Path,
+    bases: list[str],
+    new_bar: NewBar | None,
     timeout: float,
 ) -> None:
-    """One file from the first mirror that has it."""
-    import pooch
-    import requests
-
-    pooch.get_logger().setLevel("ERROR")
-    name = f"{file.name}.gz"
+    """Downloads one file; a mirror that delivers moves to the front of `bases`."""
     failures = []
-    for address in addresses:
-        progress: Any = bar(name) if bar else False
-        download = pooch.HTTPDownloader(progressbar=progress, timeout=timeout)
+    for base in list(bases):
+        url = f"{base.rstrip('/')}/{file.stem}.gz"
+        part = folder / f".{file.stem}.{secrets.token_hex(4)}.part"
         try:
-            pooch.retrieve(address + name, None, name, scratch, downloader=download)
-            _check(scratch / name, file)
-        except requests.RequestException as error:
-            failures.append(f"{address}: {_plain(error)}")
-        except UserError as error:
-            failures.append(f"{address}: {error}")
+            _download(url, part, new_bar, timeout)
+            read_file(part, file, published.num_classes)
+            # A server may have uncompressed the file on its way.
+            suffix = ".gz" if idx.is_compressed(part) else ""
+            part.replace(folder / (file.stem + suffix))
+        except (RequestException, IdxError) as error:
+            failures.append(f"{url}: {_reason(error, timeout)}")
         else:
-            _flush(scratch / name)
+            bases.remove(base)
+            bases.insert(0, base)
             return
         finally:
-            if bar:
-                progress.close()
-        (scratch / name).unlink(missing_ok=True)
-    raise UserError(f"cannot download {name} ({'; '.join(failures)}); {by_hand}")
+            part.unlink(missing_ok=True)
+    raise UserError(
+        f"could not download {published.name} ({'; '.join(failures)}); "
+        f"try again later, or {by_hand(published)}"
+    )
 
 
-def _check(path: Path, file: File) -> None:
-    content = idx.read(path)
+def _download(url: str, part: Path, new_bar: NewBar | None, timeout: float) -> None:
+    """Writes what an address serves to a new file and flushes it to disk."""
+    bar: Any = new_bar(url.rsplit("/", 1)[-1]) if new_bar else False  # as pooch has it
+    get = HTTPDownloader(
+        progressbar=bar,
+        chunk_size=_CHUNK,
+        timeout=timeout,
+        headers={"Accept-Encoding": "identity"},  # else a .gz may arrive uncompressed
+    )
     try:
-        check(content, path, file.sha256)
-    except UserError:
-        raise UserError("sent something else than the published file") from None
+        # Not tempfile: its files are private, a cache may be shared.
+        with part.open("xb") as output:
+            get(url, output, None)
+            output.flush()
+            os.fsync(output.fileno())
+    finally:
+        if bar:
+            bar.close()
 
 
-def _plain(error: Exception) -> str:
-    """The kind of failure; the library's own texts run over many lines."""
-    response = getattr(error, "response", None)
-    if response is not None:
-        return f"HTTP {response.status_code}"
-    kind = type(error).__name__
-    known = {
-        "ConnectTimeout": "no answer in time",
-        "ReadTimeout": "no answer in time",
-        "ConnectionError": "no connection",
-        "ChunkedEncodingError": "broke off",
-    }
-    return known.get(kind, kind)
+def _reason(error: Exception, timeout: float) -> str:
+    """Why a mirror did not deliver, in a few words."""
+    if isinstance(error, HTTPError) and error.response is not None:
+        return f"HTTP {error.response.status_code}"
+    # A time-out in the middle of an answer comes as a ConnectionError.
+    if isinstance(error, Timeout) or "timed out" in str(error):
+        return f"no answer within {timeout:g} s"
+    if isinstance(error, ChunkedEncodingError):
+        return "truncated: the connection broke off"
+    if isinstance(error, ConnectionError):
+        return "no connection"
+    return " ".join(str(error).split())
 
 
-def _flush(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+def _sweep(folder: Path) -> None:
+    """Removes partial files of downloads that were killed; a live one is written to all along."""
+    for part in folder.glob(".*.part"):
+        with contextlib.suppress(FileNotFoundError):  # it may end at this moment
+            if time.time() - part.stat().st_mtime > _STALE:
+                part.unlink()

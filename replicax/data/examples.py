@@ -1,7 +1,8 @@
-"""What a data set is, once loaded."""
+"""What a data set is once it is in memory."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -9,20 +10,26 @@ from numpy.typing import NDArray
 
 
 class Examples(NamedTuple):
-    """Labelled images.
+    """Images and their labels; a pytree of two arrays, read-only when it comes from `load`."""
+
+    image: NDArray[np.uint8]  # [n, height, width], 0..Dataset.image_scale, not scaled
+    label: NDArray[np.uint8]  # [n], 0..num_classes - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """A data set in three splits that share no example.
 
     Attributes:
-      image: uint8 [n, height, width].
-      label: uint8 [n], 0 .. classes - 1.
+      name: as in `names()`.
+      num_classes: number of labels.
+      image_scale: value of the brightest pixel; dividing by it gives 0..1.
+      train, validation, test: the splits, in the order in which they were published.
     """
 
-    image: NDArray[np.uint8]
-    label: NDArray[np.uint8]
-
-
-class Dataset(NamedTuple):
-    """The three splits of a data set, fixed once and for all."""
-
+    name: str
+    num_classes: int
+    image_scale: float
     train: Examples
     validation: Examples
     test: Examples

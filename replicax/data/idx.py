@@ -1,55 +1,87 @@
-"""The IDX format of the MNIST files: a magic number, dimensions, then unsigned bytes."""
+"""The IDX format of MNIST: a magic number, one 32-bit size per dimension, the bytes.
+
+Big-endian. The magic number is two zero bytes, the type of an element (8: unsigned byte, the only
+one here) and the number of dimensions. Format: Y. LeCun, C. Cortes, C. J. C. Burges, "The MNIST
+database of handwritten digits" (1998).
+"""
 
 from __future__ import annotations
 
 import gzip
+import math
+import struct
 import zlib
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from replicax.errors import UserError
-
-_UNSIGNED_BYTE = 0x08
-
-
-def read(path: Path) -> bytes:
-    """The content of an IDX file, unpacked if it is gzip. Raises UserError if it cannot be read."""
-    try:
-        content = path.read_bytes()
-        return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise UserError(
-            f"{path} is truncated or damaged gzip ({error}); delete it and get it again"
-        ) from error
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from error
+_GZIP_MAGIC = b"\x1f\x8b"
+_UNSIGNED_BYTE = 8
 
 
-def parse(content: bytes, path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """The array that an IDX file holds.
+class IdxError(ValueError):
+    """What is wrong with the content of an IDX file: expected and found, without its name."""
 
-    Args:
-      content: the file, unpacked.
-      path: named in errors.
-      shape: what the array must have.
+
+def size(shape: tuple[int, ...]) -> int:
+    """Bytes of an uncompressed IDX file of unsigned bytes."""
+    return 4 + 4 * len(shape) + math.prod(shape)
+
+
+def is_compressed(path: Path) -> bool:
+    """Whether a file is gzip, by its content."""
+    with path.open("rb") as file:
+        return file.read(2) == _GZIP_MAGIC
+
+
+def read(path: Path, limit: int) -> bytes:
+    """The first `limit` bytes of a file, uncompressed if it is gzip, whatever its name ends in.
+
+    The limit keeps a hostile or mistaken file from filling the memory. The checksum of a gzip file
+    is only verified if its content is shorter than the limit.
 
     Raises:
-      UserError: not IDX, not bytes, another shape, or too short or too long.
+      IdxError: the gzip file is truncated or corrupt.
+      OSError: the file cannot be read.
     """
-    magic = bytes((0, 0, _UNSIGNED_BYTE, len(shape)))
-    if content[:4] != magic:
-        raise UserError(
-            f"{path} is not the IDX file expected here: it starts with {content[:4].hex()!r}, not "
-            f"{magic.hex()!r}; delete it and get it again"
+    with path.open("rb") as file:
+        compressed = file.read(2) == _GZIP_MAGIC
+        file.seek(0)
+        if not compressed:
+            return file.read(limit)
+        try:
+            return gzip.GzipFile(fileobj=file).read(limit)
+        except EOFError:
+            raise IdxError("truncated: the gzip stream ends early") from None
+        except (gzip.BadGzipFile, zlib.error) as error:
+            raise IdxError(f"corrupt: not a sound gzip file ({error})") from None
+
+
+def parse(content: bytes, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """The array in an uncompressed IDX file of a known shape; read-only, no copy.
+
+    Raises:
+      IdxError: wrong magic number, element type or dimensions, bytes missing or in excess.
+    """
+    header = 4 + 4 * len(shape)
+    if len(content) < header:
+        raise IdxError(f"truncated: expected a header of {header} bytes, found {len(content)}")
+    expected = bytes((0, 0, _UNSIGNED_BYTE, len(shape)))
+    if content[:4] != expected:
+        raise IdxError(
+            f"not an IDX file of bytes in {len(shape)} dimension(s): expected it to begin with "
+            f"{expected.hex(' ')}, found {content[:4].hex(' ')} ({content[:12]!r})"
         )
-    start = 4 + 4 * len(shape)
-    found = tuple(int(n) for n in np.frombuffer(content[4:start], ">u4"))
-    length = len(content) - start
-    if found != shape or length != int(np.prod(shape)):
-        raise UserError(
-            f"{path} must hold {shape} bytes; its header says {found} and {max(length, 0)} follow; "
-            "delete it and get it again"
-        )
-    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+    found = struct.unpack(f">{len(shape)}I", content[4:header])
+    if found != shape:
+        raise IdxError(f"expected dimensions {_by(shape)}, found {_by(found)}")
+    if len(content) < size(shape):
+        raise IdxError(f"truncated: expected {size(shape):,} bytes, found {len(content):,}")
+    if len(content) > size(shape):
+        raise IdxError(f"bytes in excess: expected {size(shape):,} bytes, found more")
+    return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
+
+
+def _by(shape: tuple[int, ...]) -> str:
+    return " x ".join(f"{n:,}" for n in shape)

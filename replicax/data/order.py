@@ -69,7 +69,8 @@ def example_indices(seed: int, at: Position, count: int, n: int, xp: Any = np) -
 def epoch_key(seed: int, epoch: Any, xp: Any = np) -> Any:
     """A 32-bit key for each epoch, uint32 of the shape of `epoch`."""
     epoch = xp.asarray(epoch, dtype=xp.uint32)
-    return _mix(_mix(epoch * xp.uint32(_GOLDEN) + xp.uint32(seed & _MASK), xp) ^ epoch, xp)
+    with _wrapping():
+        return _mix(_mix(epoch * xp.uint32(_GOLDEN) + xp.uint32(seed & _MASK), xp) ^ epoch, xp)
 
 
 def permute(index: Any, key: Any, n: int, xp: Any = np) -> Any:
@@ -107,11 +108,12 @@ def _grid(n: int) -> tuple[int, int]:
 def _encrypt(index: Any, key: Any, a: int, b: int, xp: Any) -> Any:
     left, right = index // xp.uint32(b), index % xp.uint32(b)
     for r in range(_ROUNDS):
-        round_key = key + xp.uint32((r + 1) * _GOLDEN & _MASK)
-        if r % 2 == 0:
-            left = _add(left, _mix(right ^ round_key, xp), a, xp)
-        else:
-            right = _add(right, _mix(left ^ round_key, xp), b, xp)
+        with _wrapping():
+            round_key = key + xp.uint32((r + 1) * _GOLDEN & _MASK)
+            if r % 2 == 0:
+                left = _add(left, _mix(right ^ round_key, xp), a, xp)
+            else:
+                right = _add(right, _mix(left ^ round_key, xp), b, xp)
     return left * xp.uint32(b) + right
 
 
@@ -119,6 +121,11 @@ def _add(x: Any, h: Any, modulus: int, xp: Any) -> Any:
     """(x + h scaled to 0..modulus-1) mod modulus, without a division and within 32 bits."""
     total = x + ((h >> xp.uint32(16)) * xp.uint32(modulus) >> xp.uint32(16))
     return xp.where(total >= xp.uint32(modulus), total - xp.uint32(modulus), total)
+
+
+def _wrapping() -> np.errstate:
+    """Lets 32 bits wrap around in silence; NumPy warns of it for scalars, not for arrays."""
+    return np.errstate(over="ignore")
 
 
 def _mix(x: Any, xp: Any) -> Any:

@@ -104,20 +104,23 @@ def _trial_steps_per_second(
     programs: Programs, executor: Executor, point: dict[str, float]
 ) -> float:
     groups = _groups(programs, executor, point)
+    unit = UNROLL if executor.loop == "unrolled" else 1
 
     def steps(slots: Slots, count: int) -> Slots:
-        slots = programs.advance(slots, 0, count, executor.loop)
-        return jax.block_until_ready(slots)
+        return jax.block_until_ready(programs.advance(slots, 0, count, executor.loop))
 
-    groups[0] = steps(groups[0], UNROLL)  # compiles
-    seconds = _timed(lambda: groups.__setitem__(0, steps(groups[0], UNROLL)))
-    count = max(1, round(_SECONDS / 3 / seconds)) * UNROLL
+    def first(count: int) -> None:
+        groups[0] = steps(groups[0], count)
+
+    first(unit)  # compiles
+    count = max(1, round(_SECONDS / 3 / _timed(lambda: first(unit)))) * unit
     with ThreadPoolExecutor(executor.streams) as pool:
 
-        def work() -> None:
+        def all_groups() -> None:
             groups[:] = pool.map(lambda slots: steps(slots, count), groups)
 
-        return executor.streams * executor.size * count / min(_timed(work) for _ in range(3))
+        seconds = min(_timed(all_groups) for _ in range(3))
+    return executor.streams * executor.size * count / seconds
 
 
 def _seconds_per_evaluation(

@@ -32,7 +32,7 @@ from replicax.study.waves import INITIAL, Rules, near_edges, next_wave
 from replicax.tasks import Parameter, Space, Task
 
 FINISHERS = 3
-_COMMIT_SECONDS = 10.0
+_COMMIT_SECONDS = 5.0
 
 Stop = Callable[[], str | None]  # why to stop now, if at all
 

@@ -15,11 +15,11 @@ from replicax.errors import UserError
 from replicax.study.checks import check, search_space
 from replicax.study.configuration import Configuration
 from replicax.study.executor import Executor
-from replicax.study.ledger import Ledger
+from replicax.study.ledger import INDEX, Ledger
 from replicax.study.points import points
 from replicax.study.population import Population
 from replicax.study.programs import Programs
-from replicax.study.progress import Progress, Watcher
+from replicax.study.progress import Watcher
 from replicax.study.provenance import provenance
 from replicax.study.run import Stop, Study
 from replicax.study.waves import INITIAL
@@ -49,19 +49,19 @@ def run(
       UserError: the configuration cannot work, or the folder cannot be used.
       Stopped: `stop` gave a reason; the same call goes on.
     """
+    if (folder / INDEX).exists():
+        with Ledger.create_or_resume(folder, configuration) as ledger:
+            if all((row := ledger.study(b)) and row.done for b in configuration.batch_sizes):
+                return
     use_compile_cache()
     task = tasks.get(configuration.task)
     data = task.load(data_folder)
     check(configuration, task, len(data.train.label))
-    if not (folder / "ledger.sqlite").exists():
+    if not (folder / INDEX).exists():
         check_goal_is_open(task, configuration, data)
     optimizer = make_optimizer(configuration.optimizer, configuration.schedule)
     with Ledger.create_or_resume(folder, configuration) as ledger:
-        if all((row := ledger.study(b)) and row.done for b in configuration.batch_sizes):
-            return
         ledger.add_provenance(datetime.now(UTC).isoformat(timespec="seconds"), provenance())
-        for batch_size in sorted(configuration.batch_sizes, reverse=True):
-            watcher.update(Progress(batch_size, "waiting"))
         for batch_size in sorted(configuration.batch_sizes, reverse=True):
             programs = Programs(
                 task, optimizer, data, batch_size=batch_size, seed=configuration.seed

@@ -25,7 +25,7 @@ CROSS_ENTROPY = "val/cross_entropy_error"
 DEFAULT_MODELS = {"digits": "fc_64", "mnist": "fc_1024", "fashion_mnist": "fc_100"}
 
 _LEARNING_RATE = Parameter(
-    name="learning_rate", scale="log", low=1e-3, high=10.0, limits=(1e-7, 1e4)
+    name="learning_rate", scale="log", low=1e-4, high=10.0, limits=(1e-7, 1e4)
 )
 _MOMENTUM = Parameter(
     name="momentum", scale="reverse_log", low=0.0, high=0.99, limits=(0.0, 0.99999)
@@ -89,12 +89,12 @@ def _digits(name: str, widths: tuple[int, ...]) -> Task:
         fully_connected(64, widths, 10),
         "digits",
         16.0,
-        goal=0.06,
+        goal=0.04,
         optimizer="nesterov",
         schedule="constant",
-        space=_space(4096),
+        space=_space(10_000),
         batch_sizes=(1, 4, 16, 64, 256, 1024),
-        trials=32,
+        trials=64,
         max_steps=10_000,
         max_examples=400_000,
     )
@@ -109,7 +109,7 @@ def _mnist(name: str, widths: tuple[int, ...]) -> Task:
         goal=0.03,
         optimizer="sgd",
         schedule="constant",
-        space=_space(100_000),
+        space=_space(200_000),
         batch_sizes=(4, 16, 64, 256, 1024, 4096),
         trials=32,
         max_steps=200_000,
@@ -123,7 +123,7 @@ def _fashion_mnist(name: str, widths: tuple[int, ...]) -> Task:
         fully_connected(784, widths, 10),
         "fashion_mnist",
         255.0,
-        goal=0.14,
+        goal=0.135,
         optimizer="nesterov",
         schedule="constant",
         space=_space(100_000),

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Protocol, Self, TextIO
 
-from rich import box
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
@@ -22,6 +21,17 @@ from replicax.views import numerals
 
 _REDRAW_SECONDS = 0.25
 _LINE_SECONDS = 10.0
+_COLUMNS = (  # least widths, so that columns keep their place while numbers grow
+    ("run", 3),
+    ("goal", 4),
+    ("stop", 4),
+    ("infeas.", 7),
+    ("best", 6),
+    ("step", 8),
+    ("result", 7),
+    ("steps/s", 7),
+    ("left", 6),
+)
 
 Clock = Callable[[], float]
 
@@ -82,6 +92,7 @@ class LiveTable:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._live.refresh()
         self._live.stop()
 
     def update(self, progress: Progress) -> None:
@@ -156,12 +167,11 @@ class Silent:
 
 def progress_table(rows: Sequence[Progress]) -> Table:
     """The state of all studies, in 80 columns."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("batch", justify="right", no_wrap=True)
     table.add_column("state", min_width=11, no_wrap=True)
-    headers = ("run", "goal", "stop", "infeas.", "best", "step", "result", "steps/s", "left")
-    for header in headers:
-        table.add_column(header, justify="right", no_wrap=True)
+    for header, width in _COLUMNS:
+        table.add_column(header, justify="right", min_width=width, no_wrap=True)
     for row in rows:
         active = row.state == "running"
         table.add_row(

@@ -44,9 +44,10 @@ class Panel(NamedTuple):
 
 
 class TuningValues(NamedTuple):
-    """All that is drawn, under a title of two lines; `x_range` holds every dot and bound, and so does `y_range`.
+    """All that is drawn, under a title of two lines.
 
-    `y_range` is None where panels do not share one, that is, without momentum.
+    `x_range` and `y_range` hold every dot and bound; `y_range` is None where panels do not share
+    one, that is, without momentum.
     """
 
     title: tuple[str, str]

@@ -16,7 +16,7 @@ from replicax.views import numerals
         (0.0, "0"),
         (-2.5, "-2.50"),
         (1e-7, "1e-7"),
-        (2.345e9, "2.35e9"),
+        (2.3456e9, "2.35e9"),
         (math.nan, "-"),
         (math.inf, "-"),
         (None, "-"),

@@ -10,7 +10,9 @@ from replicax.views.terminal import ASCII, UNICODE, chart, print_chart, signs_fo
 
 def rows(text):
     """The cells of the plot, without axes."""
-    return [line[11:] for line in text.splitlines() if line[10:11] in "│┤|+"]
+    lines = text.splitlines()
+    foot = next(i for i, line in enumerate(lines) if line.strip()[:1] in ("└", "+"))
+    return [line[11:] for line in lines[1:foot]]
 
 
 @pytest.mark.parametrize("name", CURVES)
