@@ -29,14 +29,21 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-data_app = typer.Typer(help="Data sets: what there is, where it lies, get it.", no_args_is_help=True)
+data_app = typer.Typer(
+    help="Data sets: what there is, where it lies, get it.", no_args_is_help=True
+)
 app.add_typer(data_app, name="data")
+
+
+class Interrupted(BaseException):
+    """Ctrl-C. Not KeyboardInterrupt, of which typer makes a bare exit code."""
 
 
 def main() -> None:
     """Runs the command line; a user's mistake is one line on stderr and an exit code."""
     usage_error: Any = typer.BadParameter.__base__
     try:
+        signal.signal(signal.SIGINT, _interrupt)
         sys.exit(app(standalone_mode=False) or 0)
     except UserError as error:
         print(f"replicax: {error}", file=sys.stderr)
@@ -44,9 +51,13 @@ def main() -> None:
     except usage_error as error:
         print(f"replicax: {error.format_message()}", file=sys.stderr)
         sys.exit(2)
-    except (KeyboardInterrupt, typer.Abort):
-        print("replicax: interrupted", file=sys.stderr)
+    except (Interrupted, KeyboardInterrupt):
+        print("replicax: interrupted; what was saved is kept", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
+
+
+def _interrupt(*_: object) -> None:
+    raise Interrupted
 
 
 Out = Annotated[Path | None, typer.Option(help="Output folder; default runs/TASK.")]
@@ -54,7 +65,9 @@ Out = Annotated[Path | None, typer.Option(help="Output folder; default runs/TASK
 
 @app.command()
 def study(
-    task: Annotated[str, typer.Argument(help="A data set, or dataset/model; see `replicax tasks`.")],
+    task: Annotated[
+        str, typer.Argument(help="A data set, or dataset/model; see `replicax tasks`.")
+    ],
     optimizer: Annotated[str | None, typer.Option(help="sgd, momentum or nesterov.")] = None,
     schedule: Annotated[str | None, typer.Option(help="constant or linear decay.")] = None,
     batch_sizes: Annotated[
@@ -71,7 +84,9 @@ def study(
     exhaustive: Annotated[
         bool, typer.Option("--exhaustive", help="Run every trial to its budget.")
     ] = False,
-    widen: Annotated[bool, typer.Option(help="Widen a search space with its best at a bound.")] = True,
+    widen: Annotated[
+        bool, typer.Option(help="Widen a search space with its best at a bound.")
+    ] = True,
     seed: Annotated[int, typer.Option(help="Of points, initial weights and data order.")] = 0,
     out: Out = None,
     data_dir: Annotated[Path | None, typer.Option(help="Folder of the data set's files.")] = None,
@@ -138,7 +153,9 @@ def tasks() -> None:
     for name in catalogue.names():
         task = catalogue.get(name)
         sizes = ", ".join(map(str, task.batch_sizes))
-        table.add_row(name, f"{task.metric} < {task.goal:g}", task.optimizer, sizes, f"{task.trials}")
+        table.add_row(
+            name, f"{task.metric} < {task.goal:g}", task.optimizer, sizes, f"{task.trials}"
+        )
     report_console(sys.stdout).print(table)
 
 
@@ -253,7 +270,7 @@ def _stop_when_asked(limit: float | None) -> Iterator[Callable[[], str | None]]:
     def on_interrupt(*_: object) -> None:
         nonlocal asked
         if asked:
-            raise KeyboardInterrupt
+            raise Interrupted
         asked = True
         print("replicax: stopping at the next evaluation, to save", file=sys.stderr)
 
@@ -327,13 +344,11 @@ def _exit_code(report: Report, folder: Path) -> int:
     curve = report.curve
     if not report.finished or any(p.steps is not None for p in curve.points):
         return 0
-    known = [p for p in curve.points if p.best is not None]
-    best = min(known, key=lambda p: -p.best if curve.maximize else p.best, default=None)
-    found = (
-        "no trial was ever measured"
-        if best is None
-        else f"the best {curve.metric} was {best.best:g}, at batch size {best.batch_size}"
-    )
+    known = [(p.best, p.batch_size) for p in curve.points if p.best is not None]
+    found = "no trial was ever measured"
+    if known:
+        best, batch_size = max(known) if curve.maximize else min(known)
+        found = f"the best {curve.metric} was {best:g}, at batch size {batch_size}"
     raise GoalNotReached(
         f"no trial reached the goal {curve.goal:g}: {found}; give an easier --goal, a larger "
         f"--max-steps or --max-examples, or more --trials, and another --out; the study is kept in "

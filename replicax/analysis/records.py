@@ -89,7 +89,7 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """S(B) = S_min (1 + B_crit / B), least squares in log steps (McCandlish et al. 2018, eq. 2.11).
+    """S(B) = S_min (1 + B_crit / B), least squares in log steps (McCandlish et al. 2018).
 
     Attributes:
       s_min: steps to which S falls as B grows without bound.

@@ -43,7 +43,6 @@ def load() -> Dataset:
     return Dataset(
         name=NAME,
         num_classes=10,
-        image_scale=16.0,
         train=split(turn < _STRIDE - 2),
         validation=split(turn == _STRIDE - 2),
         test=split(turn == _STRIDE - 1),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 class Examples(NamedTuple):
     """Images and their labels; a pytree of two arrays, read-only when it comes from `load`."""
 
-    image: NDArray[np.uint8]  # [n, height, width], 0..Dataset.image_scale, not scaled
+    image: NDArray[np.uint8]  # [n, height, width], as published, not scaled
     label: NDArray[np.uint8]  # [n], 0..num_classes - 1
 
 
@@ -23,13 +23,11 @@ class Dataset:
     Attributes:
       name: as in `names()`.
       num_classes: number of labels.
-      image_scale: value of the brightest pixel; dividing by it gives 0..1.
       train, validation, test: the splits, in the order in which they were published.
     """
 
     name: str
     num_classes: int
-    image_scale: float
     train: Examples
     validation: Examples
     test: Examples

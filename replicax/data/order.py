@@ -20,7 +20,7 @@ import numpy as np
 _ROUNDS = 6
 _GOLDEN = 0x9E3779B9  # 2**32 / golden ratio, the usual odd constant for spreading counters
 _MASK = 0xFFFFFFFF
-MAX_EXAMPLES = 2**32 - 2**17  # a x b must fit 32 bits
+MAX_EXAMPLES = 2**30  # two epochs' worth of offsets must fit 31 bits
 
 
 class Position(NamedTuple):

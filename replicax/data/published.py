@@ -114,7 +114,6 @@ def read(folder: Path, published: Published) -> Dataset:
     return Dataset(
         name=published.name,
         num_classes=published.num_classes,
-        image_scale=255.0,
         train=Examples(train_image[:train], train_label[:train]),
         validation=Examples(train_image[train:], train_label[train:]),
         test=Examples(test_image, test_label),

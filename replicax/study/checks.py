@@ -46,7 +46,7 @@ def _check_batch_sizes(config: Configuration, train_size: int) -> None:
         if config.step_budget(batch_size) < 1:
             raise UserError(
                 f"the example budget must cover one step at every batch size; got --max-examples "
-                f"{config.max_examples} at batch size {batch_size}; raise it to {batch_size} or more"
+                f"{config.max_examples} at batch size {batch_size}; raise it or drop that size"
             )
 
 

@@ -19,8 +19,8 @@ class Configuration:
       goal: reached as soon as the metric is strictly better.
       batch_sizes: examples per step of each study.
       trials: trials per study.
-      count_feasible: `trials` counts trials that did not diverge, as in Shallue et al. 2019, instead
-        of points drawn.
+      count_feasible: `trials` counts trials that did not diverge, as in Shallue et al. 2019,
+        instead of points drawn.
       max_steps: step budget of a trial, in optimizer updates.
       max_examples: example budget of a trial, in examples.
       exhaustive: every trial runs its budget.

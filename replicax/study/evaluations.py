@@ -34,9 +34,7 @@ class Evaluations(NamedTuple):
         return min(step + gap, last)
 
 
-def affordable(
-    trials: int, seconds_per_step: float, seconds_per_evaluation: float
-) -> Evaluations:
+def affordable(trials: int, seconds_per_step: float, seconds_per_evaluation: float) -> Evaluations:
     """Evaluations that take at most `FREE_SECONDS`, or `SHARE` of the time if that is more.
 
     Args:

@@ -193,12 +193,12 @@ class Ledger:
     ) -> None:
         """Adds measurements and replaces the state of a study, all or nothing."""
         with _plain_errors(self.folder):
-            part = self._write_part(batch_size, step, measurements) if measurements else None
+            part = self._write_part(batch_size, measurements) if measurements else None
             name, sha256 = None, None
             if snapshot is not None:
                 name = f"snapshot-{batch_size}-{self._next_number():06d}.npz"
                 buffer = io.BytesIO()
-                np.savez(buffer, **dict(snapshot))
+                np.savez(buffer, allow_pickle=False, **snapshot)
                 sha256 = self._write(name, buffer.getvalue())
             with self._transaction():
                 if part is not None:
@@ -230,7 +230,7 @@ class Ledger:
             )
 
     def _write_part(
-        self, batch_size: int, step: int, measurements: Sequence[Mapping[str, Any]]
+        self, batch_size: int, measurements: Sequence[Mapping[str, Any]]
     ) -> tuple[str, int, int, str]:
         frame = pl.DataFrame(measurements, infer_schema_length=None)
         buffer = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Which executor is fastest for this task at this batch size on this machine: measured, not guessed.
+"""Which executor is fastest for this task, at this batch size, on this machine: measured.
 
 How a population is fastest depends on model, batch size and hardware, and the difference is tenfold
 in both directions. A compiled loop beats one call per step where the steps are short, and loses

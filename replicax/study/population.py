@@ -119,7 +119,7 @@ class Population:
         """The population that `to_arrays` described."""
         some = sorted(points)[0]
         like: Any = programs.start([some], [dict(points[some])])
-        structure = jax.tree.structure(like)
+        structure: Any = jax.tree.structure(like)
         groups = []
         for g in range(sum(name.startswith("trials.") for name in arrays)):
             leaves = [jnp.asarray(arrays[f"slots.{g}.{i}"]) for i in range(structure.num_leaves)]

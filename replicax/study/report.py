@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from replicax.analysis.curve import analyse
-from replicax.analysis.records import Curve, Dimension
+from replicax.analysis import Curve, Dimension, analyse
 from replicax.study.configuration import Configuration
 from replicax.study.ledger import Ledger, StudyRow
 

@@ -1,9 +1,9 @@
 """One study: waves of trials race to the goal at one batch size.
 
 All trials of a wave advance in lockstep and are evaluated at the same steps. A trial that reaches
-the goal is complete. Once `FINISHERS` trials of the study have reached it, the others are stopped:
-they cannot change the result any more, nor its interval (docs/decisions/0003). With `exhaustive`
-every trial runs its budget instead; the result is the same.
+the goal is complete. Once `finishers_needed` trials of the study have reached it, the others are
+stopped: they cannot change the result any more, nor its interval (docs/decisions/0003). With
+`exhaustive` every trial runs its budget instead; the result is the same.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from replicax.analysis.result import first_reached
+from replicax.analysis import finishers_needed, first_reached
 from replicax.study.checks import search_space
 from replicax.study.configuration import Configuration
 from replicax.study.evaluations import Evaluations, affordable
@@ -31,7 +31,6 @@ from replicax.study.trials import TrialRow
 from replicax.study.waves import INITIAL, Rules, near_edges, next_wave
 from replicax.tasks import Parameter, Space, Task
 
-FINISHERS = 3
 _COMMIT_SECONDS = 5.0
 
 Stop = Callable[[], str | None]  # why to stop now, if at all
@@ -75,9 +74,7 @@ class Study:
         executor = Executor(*self._facts["executor"])
         if stored is not None and stored.snapshot is not None:
             running = {t.trial: t.hyperparameters for t in self._trials if t.status == "running"}
-            population = Population.from_arrays(
-                self._programs, executor, running, stored.snapshot
-            )
+            population = Population.from_arrays(self._programs, executor, running, stored.snapshot)
             self._race(population, watcher, stop)
         while new := self._next_wave():
             population = Population.start(self._programs, executor, new)
@@ -93,8 +90,9 @@ class Study:
         executor = fixed.executor
         evaluations = Evaluations(0, fixed.min_gap) if fixed.min_gap else None
         if executor is None or evaluations is None:
-            at = {"seed": fixed.seed, "batch_size": self.batch_size, "wave": INITIAL}
-            point = points(self._space, 1, **at)[0]
+            (point,) = points(
+                self._space, 1, seed=fixed.seed, batch_size=self.batch_size, wave=INITIAL
+            )
             speed = fastest_executor(self._programs, point, fixed.trials, executor)
             executor = speed.executor
             evaluations = evaluations or affordable(
@@ -167,26 +165,30 @@ class Study:
             return []
         c = self._configuration
         found = first_reached(pl.DataFrame(rows), c.goal, metric=c.metric, maximize=c.maximize)
-        return found["trial"].to_list()
+        trials: list[int] = found["trial"].to_list()
+        return trials
 
     def _runs(self, trial: TrialRow) -> bool:
         return trial.status == "running"
 
     def _decided(self) -> bool:
         """Whether the running trials can no longer change the result or its interval."""
-        finished = [t for t in self._reached() if t.reached <= self._step]
-        return not self._configuration.exhaustive and len(finished) >= FINISHERS
+        needed = finishers_needed(len(self._trials))
+        finished = [step for step, _ in self._reached() if step <= self._step]
+        return not self._configuration.exhaustive and len(finished) >= needed
 
-    def _reached(self) -> list[Any]:
-        return [t for t in self._trials if t.reached is not None]
+    def _reached(self) -> list[tuple[int, TrialRow]]:
+        """(steps, trial) of those that reached the goal, the fastest first."""
+        reached = [(t.reached, t) for t in self._trials if t.reached is not None]
+        return sorted(reached, key=lambda pair: (pair[0], pair[1].trial))
 
     def _best_trial(self) -> TrialRow | None:
         """The trial of the result; the one with the best metric where there is no result."""
         if reached := self._reached():
-            return min(reached, key=lambda t: (t.reached, t.trial))
+            return reached[0][1]
         sign = -1 if self._configuration.maximize else 1
-        measured = [t for t in self._trials if t.best is not None]
-        return min(measured, key=lambda t: (sign * (t.best or 0.0), t.trial), default=None)
+        measured = [(sign * t.best, t.trial) for t in self._trials if t.best is not None]
+        return self._trials[min(measured)[1]] if measured else None
 
     def _better(self, a: float | None, b: float | None) -> float | None:
         if a is None or b is None:
@@ -237,7 +239,7 @@ class Study:
             best=best,
             step=self._step,
             max_steps=self._budget,
-            steps_to_result=min((t.reached for t in reached), default=None),
+            steps_to_result=reached[0][0] if reached else None,
             rate=self._rate,
             seconds_left=left / self._rate if self._rate else None,
         )
@@ -253,4 +255,5 @@ def _divergence(evaluation: Evaluation, step: int) -> str | None:
 
 
 def _parameter(stored: dict[str, Any]) -> Parameter:
-    return Parameter(**{k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()})
+    lists = {"limits": tuple(stored["limits"]), "points": tuple(stored["points"])}
+    return Parameter(**(stored | lists))

@@ -9,7 +9,7 @@ import jax
 import platformdirs
 
 from replicax import tasks
-from replicax.analysis.result import better
+from replicax.analysis import better
 from replicax.data import Dataset
 from replicax.errors import UserError
 from replicax.study.checks import check, search_space
@@ -94,7 +94,7 @@ def check_goal_is_open(task: tasks.Task, configuration: Configuration, data: Dat
 
 def use_compile_cache() -> None:
     """Compiled programs outlive the process, unless the user has chosen a cache of their own."""
-    if jax.config.jax_compilation_cache_dir is None:
+    if jax.config.values["jax_compilation_cache_dir"] is None:
         folder = platformdirs.user_cache_path("replicax") / "compiled"
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from replicax.study.points import points
 from replicax.study.trials import TrialRow
 from replicax.tasks import Space
+from replicax.tasks.space import Side
 
 MAX_WIDENINGS = 2
 MAX_POINTS = 4  # times the number of trials: a bound for topping up
@@ -80,7 +81,7 @@ def next_wave(
     return _wave(rules, (*space[:i], slab, *space[i + 1 :]), wider, name, count, trials, at=0)
 
 
-def near_edges(space: Space, best: TrialRow | None) -> list[tuple[int, str]]:
+def near_edges(space: Space, best: TrialRow | None) -> list[tuple[int, Side]]:
     """Which bounds the best trial lies near: (number of the parameter, `below` or `above`)."""
     if best is None:
         return []

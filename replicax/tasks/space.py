@@ -59,7 +59,9 @@ class Parameter:
         if self.scale == "discrete":
             return self.points[min(int(u * len(self.points)), len(self.points) - 1)]
         if self.scale == "integer":
-            return self.low + min(math.floor(u * (self.high - self.low + 1)), self.high - self.low)
+            return self.low + float(
+                min(math.floor(u * (self.high - self.low + 1)), self.high - self.low)
+            )
         a, b = self._transform(self.low), self._transform(self.high)
         return min(max(self._inverse(a + u * (b - a)), self.low), self.high)
 

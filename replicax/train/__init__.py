@@ -10,5 +10,6 @@ __all__ = [
     "TrainState",
     "make_evaluate",
     "make_init",
+    "make_optimizer",
     "make_step",
 ]

@@ -69,9 +69,7 @@ SCHEDULES: dict[str, Schedule] = {
 OPTIMIZERS: dict[str, Rule] = {
     "sgd": Rule((), lambda eta, h: optax.sgd(eta)),  # noqa: ARG005
     "momentum": Rule(("momentum",), lambda eta, h: optax.sgd(eta, h["momentum"])),
-    "nesterov": Rule(
-        ("momentum",), lambda eta, h: optax.sgd(eta, h["momentum"], nesterov=True)
-    ),
+    "nesterov": Rule(("momentum",), lambda eta, h: optax.sgd(eta, h["momentum"], nesterov=True)),
 }
 
 

@@ -45,9 +45,7 @@ def make_step(task: Task, optimizer: Optimizer) -> Step:
     def mean_loss(params: Any, batch: Batch) -> jax.Array:
         return jnp.vdot(task.loss(params, batch), batch.weight) / batch.weight.sum()
 
-    def step(
-        state: TrainState, h: Hyperparameters, batch: Batch
-    ) -> tuple[TrainState, jax.Array]:
+    def step(state: TrainState, h: Hyperparameters, batch: Batch) -> tuple[TrainState, jax.Array]:
         loss, gradient = jax.value_and_grad(mean_loss)(state.params, batch)
         update, optimizer_state = optimizer.build(h).update(
             gradient, state.optimizer_state, state.params

@@ -55,7 +55,7 @@ def test_digits_are_split_by_stride() -> None:
     digits = data.load("digits")
     splits = (digits.train, digits.validation, digits.test)
     assert [len(split.label) for split in splits] == [1199, 299, 299]
-    assert (digits.name, digits.num_classes, digits.image_scale) == ("digits", 10, 16.0)
+    assert (digits.name, digits.num_classes) == ("digits", 10)
     image = np.empty((1797, 8, 8), np.uint8)
     label = np.empty(1797, np.uint8)
     turn = np.arange(1797) % 6
@@ -106,7 +106,7 @@ def test_the_real_sets(
     splits = (found.train, found.validation, found.test)
     assert [split.image.shape for split in splits] == [(n, 28, 28) for n in (55000, 5000, 10000)]
     assert [split.label.shape for split in splits] == [(n,) for n in (55000, 5000, 10000)]
-    assert (found.num_classes, found.image_scale) == (10, 255.0)
+    assert found.num_classes == 10
     official = np.concatenate([found.train.image, found.validation.image])
     assert official.mean() / 255 == pytest.approx(mean, abs=5e-5)
     assert official.std() / 255 == pytest.approx(deviation, abs=1e-4)

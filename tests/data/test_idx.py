@@ -138,7 +138,7 @@ def test_a_set_is_read_and_split(tmp_path: Path, small: Any, compressed: bool) -
     small.write(tmp_path, compressed=compressed)
     data = published.read(tmp_path, small.published)
     image, label, test_image, test_label = small.arrays
-    assert (data.name, data.num_classes, data.image_scale) == ("small", 10, 255.0)
+    assert (data.name, data.num_classes) == ("small", 10)
     assert np.array_equal(data.train.image, image[:32])
     assert np.array_equal(data.train.label, label[:32])
     assert np.array_equal(data.validation.image, image[32:])

@@ -1,4 +1,4 @@
-"""Small real studies for the tests: digits, few trials, a fixed executor, so that bits can match."""
+"""Small real studies: digits, few trials, and a fixed executor, so that bits can match."""
 
 from __future__ import annotations
 

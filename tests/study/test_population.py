@@ -1,5 +1,7 @@
 """A trial's numbers depend on its point, its number and the group size, and on nothing else."""
 
+from itertools import pairwise
+
 import jax
 import numpy as np
 import pytest
@@ -38,7 +40,7 @@ def start(programs, executor, where, trials):
 
 
 def run(population, steps=STEPS):
-    for step, to in zip(steps[:-1], steps[1:], strict=True):
+    for step, to in pairwise(steps):
         evaluations = population.advance(step, to)
     return evaluations
 
@@ -91,16 +93,14 @@ def test_executors_agree_within_float_tolerance(programs, where, executor):
 
 
 def test_trials_start_from_weights_of_their_own(programs, where):
-    same = {t: where[0] for t in range(2)}
+    same = dict.fromkeys(range(2), where[0])
     first, second = run(Population.start(programs, EXECUTORS[0], same)).values()
     assert first.metrics != second.metrics
 
 
 def test_divergence_is_dated_exactly(programs):
     hot = {0: {"learning_rate": 1e30, "momentum": 0.0}, 1: {"learning_rate": 0.01, "momentum": 0.0}}
-    seen = [
-        Population.start(programs, executor, hot).advance(0, 30) for executor in EXECUTORS
-    ]
+    seen = [Population.start(programs, executor, hot).advance(0, 30) for executor in EXECUTORS]
     for evaluations in seen:
         assert evaluations[1].diverged_at == 0
         assert 1 < evaluations[0].diverged_at <= 4
