@@ -184,11 +184,11 @@ def _quantities(b_0: int, tolerance: float) -> tuple[_Quantity, ...]:
 def _estimate(
     quantity: _Quantity, critical: float, bounds: tuple[float, float], smallest: int, largest: int
 ) -> Estimate:
-    value, usable = quantity.at(critical), f"the usable batch sizes, {smallest} to {largest}"
+    value, usable = quantity.at(critical), f"the usable batch sizes, {smallest:,} to {largest:,}"
     if value > largest:
-        return _refusal(f"{value:.3g} lies above {usable}: {quantity.beyond}")
+        return _refusal(f"{_plain(value)} lies above {usable}: {quantity.beyond}")
     if value < smallest:
-        return _refusal(f"{value:.3g} lies below {usable}: {quantity.below}")
+        return _refusal(f"{_plain(value)} lies below {usable}: {quantity.below}")
     if bounds[0] == 0:
         return _refusal(
             "the interval has no lower end: too many resampled curves show no perfect scaling"
@@ -197,6 +197,10 @@ def _estimate(
         return _refusal("the interval has no upper end: too many resampled curves show no plateau")
     low, high = min(quantity.at(bounds[0]), value), max(quantity.at(bounds[1]), value)
     return Estimate(value=value, low=low, high=high, reason=None)
+
+
+def _plain(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _bounds(samples: Array, level: float) -> tuple[float, float]:

@@ -122,12 +122,15 @@ def _fit_label(curve: Curve) -> str:
 def _regimes(
     curve: Curve, extent: tuple[float, float]
 ) -> tuple[tuple[Band, ...], tuple[Border, ...]]:
-    """Bands between known borders; nothing where the two borders contradict each other."""
+    """Bands between known borders; nothing where the two borders contradict each other.
+
+    Where no plateau is shown, returns diminish up to the last batch size.
+    """
     end, useful = curve.end_of_perfect_scaling, curve.maximum_useful_batch_size
     low, high = extent
     spans: list[tuple[Regime, float | None, float | None]] = [
         ("perfect scaling", low, _smaller(end.value, useful.value)),
-        ("diminishing returns", end.value, useful.value),
+        ("diminishing returns", end.value, high if useful.value is None else useful.value),
         ("maximal data parallelism", _larger(end.value, useful.value), high),
     ]
     bands = tuple(

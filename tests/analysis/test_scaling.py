@@ -135,7 +135,7 @@ def test_values_outside_the_measured_range_are_refused_one_by_one():
     _, why, values = reasons(sizes, steps, noisy(steps, 0))
     assert [v and round(v, 6) for v in values] == [180, None, 218.4, None]
     assert why[1] == f"900 lies above {usable}: no plateau reached"
-    assert why[3] == f"9e+03 lies above {usable}: no plateau reached"
+    assert why[3] == f"9,000 lies above {usable}: no plateau reached"
     steps = hyperbola(sizes, 100, 40)
     _, why, values = reasons(sizes, steps, noisy(steps, 0))
     assert [v and round(v, 6) for v in values] == [None, 40, 46.4, 400]

@@ -56,12 +56,16 @@ def test_regimes_meet_at_the_estimates():
     assert values.refusals == ()
 
 
-def test_refused_borders_leave_the_rest_unshaded():
+def test_without_a_plateau_returns_diminish_to_the_end():
     values = curve_values(CURVES["few"])
-    assert [band.regime for band in values.bands] == ["perfect scaling"]
+    assert [band.regime for band in values.bands] == ["perfect scaling", "diminishing returns"]
+    assert values.bands[-1].high == values.batch_range[1]
     assert values.refusals == (
         "maximum useful batch size refused: the largest batch is not on a plateau",
     )
+
+
+def test_refused_borders_leave_all_unshaded():
     values = curve_values(CURVES["one"])
     assert values.bands == ()
     assert values.refusals == (
