@@ -43,11 +43,11 @@ def advance(at: Position, count: int, n: int) -> Position:
     return Position(at.epoch + wrapped, offset - n * wrapped)
 
 
-def example_indices(seed: int, at: Position, count: int, n: int, xp: Any = np) -> Any:
+def example_indices(seed: Any, at: Position, count: int, n: int, xp: Any = np) -> Any:
     """Indices of the `count` <= n examples that follow a position.
 
     Args:
-      seed: any integer; its low 32 bits are used.
+      seed: any integer; its low 32 bits are used. Or a uint32 array.
       at: epoch and offset, scalars: Python integers, or 32-bit integers under JAX.
       count: number of examples, at most n, so that they touch two epochs at most.
       n: size of the data set.
@@ -66,11 +66,12 @@ def example_indices(seed: int, at: Position, count: int, n: int, xp: Any = np) -
     return permute(offset, epoch_key(seed, epoch, xp), n, xp)
 
 
-def epoch_key(seed: int, epoch: Any, xp: Any = np) -> Any:
+def epoch_key(seed: Any, epoch: Any, xp: Any = np) -> Any:
     """A 32-bit key for each epoch, uint32 of the shape of `epoch`."""
     epoch = xp.asarray(epoch, dtype=xp.uint32)
+    word = xp.uint32(seed & _MASK if isinstance(seed, int) else seed)
     with _wrapping():
-        return _mix(_mix(epoch * xp.uint32(_GOLDEN) + xp.uint32(seed & _MASK), xp) ^ epoch, xp)
+        return _mix(_mix(epoch * xp.uint32(_GOLDEN) + word, xp) ^ epoch, xp)
 
 
 def permute(index: Any, key: Any, n: int, xp: Any = np) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 SPACING = 0.03  # relative distance of evaluations
+COARSEST = 0.25  # relative distance, where evaluation is too dear for the other one
 SHARE = 0.2  # of the time that evaluation may take
 FREE_SECONDS = 5.0  # of evaluation that are not worth saving
 
@@ -14,7 +15,8 @@ class Evaluations(NamedTuple):
 
     Attributes:
       free: this many evaluations are about 3 % of the steps apart, every step at first.
-      min_gap: the later ones are at least this many steps apart too.
+      min_gap: the later ones are at least this many steps apart too, as long as that is at most
+        a quarter of the steps; so the first step at the goal is known to a quarter at worst.
     """
 
     free: int
@@ -30,7 +32,7 @@ class Evaluations(NamedTuple):
         """
         gap = max(1, int(SPACING * step))
         if done >= self.free:
-            gap = max(gap, self.min_gap)
+            gap = max(gap, min(self.min_gap, int(COARSEST * step)))
         return min(step + gap, last)
 
 

@@ -39,6 +39,13 @@ class Slots(NamedTuple):
     diverged_at: jax.Array
 
 
+class Order(NamedTuple):
+    """Examples, and the seed of the order in which they are seen."""
+
+    examples: Examples
+    seed: Any
+
+
 class Programs:
     """What a study needs of one workload at one batch size; compiled on first use."""
 
@@ -47,8 +54,9 @@ class Programs:
     ) -> None:
         self.batch_size = batch_size
         self._n = len(data.train.label)
-        self._train: Examples = jax.device_put(data.train)
         self._validation: Examples = jax.device_put(data.validation)
+        # both are arguments of the programs, no constants: all seeds share what is compiled
+        self._order = Order(jax.device_put(data.train), np.uint32(seed % 2**32))
         self._key = jax.random.key(seed)
         init, step, evaluate = (
             make_init(task, optimizer),
@@ -56,29 +64,29 @@ class Programs:
             make_evaluate(task),
         )
 
-        def one_step(slots: Slots, at: Position, number: jax.Array, examples: Examples) -> Slots:
-            indices = example_indices(seed, at, batch_size, self._n, jnp)
-            batch = task.batch(examples, indices)
+        def one_step(slots: Slots, at: Position, number: jax.Array, order: Order) -> Slots:
+            indices = example_indices(order.seed, at, batch_size, self._n, jnp)
+            batch = task.batch(order.examples, indices)
             train, loss = _over_group(step, slots.train, slots.hyperparameters, shared=(batch,))
             fresh = (slots.diverged_at == 0) & ~jnp.isfinite(loss)
             diverged_at = jnp.where(fresh, number, slots.diverged_at)
             return Slots(train, slots.hyperparameters, diverged_at)
 
-        def body(i: jax.Array, carry: tuple[Slots, Position], step: Any, examples: Examples) -> Any:
+        def body(i: jax.Array, carry: tuple[Slots, Position], step: Any, order: Order) -> Any:
             slots, at = carry
-            slots = one_step(slots, at, step + i + 1, examples)
+            slots = one_step(slots, at, step + i + 1, order)
             return slots, advance(at, batch_size, self._n)
 
         @partial(jax.jit, donate_argnums=0)
-        def scan(slots: Slots, at: Position, step: Any, count: Any, examples: Examples) -> Any:
-            run = partial(body, step=step, examples=examples)
+        def scan(slots: Slots, at: Position, step: Any, count: Any, order: Order) -> Any:
+            run = partial(body, step=step, order=order)
             return jax.lax.fori_loop(0, count, run, (slots, at))
 
         @partial(jax.jit, donate_argnums=0, static_argnames="count")
-        def straight(slots: Slots, at: Position, step: Any, count: int, examples: Examples) -> Any:
+        def straight(slots: Slots, at: Position, step: Any, count: int, order: Order) -> Any:
             carry = slots, at
             for i in range(count):
-                carry = body(jnp.int32(i), carry, step, examples)
+                carry = body(jnp.int32(i), carry, step, order)
             return carry
 
         @jax.jit
@@ -86,8 +94,8 @@ class Programs:
             return _over_group(evaluate, train, shared=(examples,))
 
         @jax.jit
-        def start(trials: jax.Array, h: dict[str, jax.Array]) -> Slots:
-            keys = jax.vmap(partial(jax.random.fold_in, self._key))(trials)
+        def start(key: jax.Array, trials: jax.Array, h: dict[str, jax.Array]) -> Slots:
+            keys = jax.vmap(partial(jax.random.fold_in, key))(trials)
             train = jax.vmap(init)(keys, h)
             return Slots(train, h, jnp.zeros(trials.shape, jnp.int32))
 
@@ -99,16 +107,16 @@ class Programs:
             name: jnp.asarray([p[name] for p in hyperparameters], jnp.float32)
             for name in hyperparameters[0]
         }
-        return self._start(jnp.asarray(trials, jnp.int32), h)
+        return self._start(self._key, jnp.asarray(trials, jnp.int32), h)
 
     def advance(self, slots: Slots, step: int, to: int, loop: Loop) -> Slots:
         """Runs the steps `step + 1` .. `to`. The argument's buffers are given up."""
         if loop == "scan":
-            return self._scan(slots, *self._at(step), to - step, self._train)[0]
+            return self._scan(slots, *self._at(step), to - step, self._order)[0]
         stride = UNROLL if loop == "unrolled" else 1
         while step < to:
             count = stride if step + stride <= to else 1
-            slots, _ = self._straight(slots, *self._at(step), count=count, examples=self._train)
+            slots, _ = self._straight(slots, *self._at(step), count=count, order=self._order)
             step += count
         return slots
 

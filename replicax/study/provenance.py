@@ -14,7 +14,7 @@ import jax
 
 def provenance() -> dict[str, Any]:
     """Facts about this run, all of them JSON values."""
-    packages = ("replicax", "jax", "jaxlib", "numpy", "scipy", "optax", "polars", "pyarrow")
+    packages = ("replicax", "jax", "jaxlib", "numpy", "scipy", "optax", "polars")
     return {
         "versions": {name: version(name) for name in packages},
         "python": platform.python_version(),
