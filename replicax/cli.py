@@ -19,6 +19,7 @@ from replicax.options import batch_sizes_option, seconds_option
 if TYPE_CHECKING:
     from replicax.study.configuration import Configuration
     from replicax.study.report import Report
+    from replicax.tasks import Task
 
 EXIT_TIME_LIMIT = 4
 EXIT_INTERRUPTED = 130
@@ -104,8 +105,9 @@ def study(
 ) -> int:
     """Measure steps to a goal at each batch size; the same command again goes on or shows it."""
     limit = None if time_limit is None else seconds_option("--time-limit", time_limit)
+    learned = _task(task)
     configuration = _configuration(
-        task,
+        learned,
         optimizer=optimizer,
         schedule=schedule,
         batch_sizes=None if batch_sizes is None else batch_sizes_option(batch_sizes),
@@ -121,7 +123,7 @@ def study(
         min_gap=min_gap,
     )
     folder = out or _default_folder(task, optimizer)
-    stopped = _run(configuration, folder, data_dir, limit, quiet)
+    stopped = _run(learned, configuration, folder, data_dir, limit, quiet)
     if stopped == "interrupted":
         return EXIT_INTERRUPTED
     report = _report(folder)
@@ -212,23 +214,21 @@ def data_where(
     print(data.where(name, data_dir))
 
 
-def _configuration(name: str, *, executor: str | None, **chosen: Any) -> Configuration:
-    """The task's defaults, and what the user chose instead."""
+def _task(name: str) -> Task:
     from replicax import tasks as catalogue
+
+    return catalogue.get(name)
+
+
+def _configuration(task: Task, *, executor: str | None, **chosen: Any) -> Configuration:
+    """The task's defaults, and what the user chose instead."""
     from replicax.study.configuration import Configuration
     from replicax.study.executor import Executor
 
-    task = catalogue.get(name)
-    names = ("optimizer", "schedule", "goal", "batch_sizes", "trials", "max_steps", "max_examples")
-    defaults = {n: getattr(task, n) for n in names}
     given = {n: value for n, value in chosen.items() if value is not None}
-    return Configuration(
-        task=task.name,
-        metric=task.metric,
-        maximize=task.maximize,
-        executor=None if executor is None else Executor.parse(executor),
-        **{**defaults, **given},
-    )
+    if executor is not None:
+        given["executor"] = Executor.parse(executor)
+    return Configuration.of(task, **given)
 
 
 def _default_folder(task: str, optimizer: str | None) -> Path:
@@ -237,6 +237,7 @@ def _default_folder(task: str, optimizer: str | None) -> Path:
 
 
 def _run(
+    task: Task,
     configuration: Configuration,
     folder: Path,
     data_folder: Path | None,
@@ -253,7 +254,9 @@ def _run(
         watcher(sys.stderr, configuration.batch_sizes, quiet=quiet) as watching,
     ):
         try:
-            scaling_study.run(configuration, folder, watching, stop, data_folder=data_folder)
+            scaling_study.run(
+                task, configuration, folder, watching, stop=stop, data_folder=data_folder
+            )
         except Stopped as reason:
             stopped = str(reason)
         else:

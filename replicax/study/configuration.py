@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from replicax.study.executor import Executor
+
+if TYPE_CHECKING:
+    from replicax.tasks import Task
+
+_CHOICES = ("optimizer", "schedule", "goal", "batch_sizes", "trials", "max_steps", "max_examples")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,14 +43,22 @@ class Configuration:
     goal: float
     batch_sizes: tuple[int, ...]
     trials: int
-    count_feasible: bool
     max_steps: int
     max_examples: int
-    exhaustive: bool
-    widen: bool
-    seed: int
+    count_feasible: bool = False
+    exhaustive: bool = False
+    widen: bool = True
+    seed: int = 0
     executor: Executor | None = None
     min_gap: int | None = None
+
+    @staticmethod
+    def of(task: Task, **choices: Any) -> Configuration:
+        """The study that the task suggests, with some of its choices replaced."""
+        suggested: dict[str, Any] = {name: getattr(task, name) for name in _CHOICES}
+        return Configuration(
+            task=task.name, metric=task.metric, maximize=task.maximize, **(suggested | choices)
+        )
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)

@@ -40,6 +40,11 @@ class Speed(NamedTuple):
     seconds_per_evaluation: float
     candidates: dict[str, float]
 
+    def __str__(self) -> str:
+        others = [f"{e} {v:,.0f}" for e, v in self.candidates.items() if e != str(self.executor)]
+        text = f"{self.executor} makes {self.trial_steps_per_second:,.0f} trial steps/s"
+        return f"{text} ({', '.join(others)})" if others else text
+
 
 def fastest_executor(
     programs: Programs, point: dict[str, float], trials: int, fixed: Executor | None = None

@@ -70,7 +70,7 @@ class Study:
                 return
         else:
             watcher.update(self._progress("measuring"))
-            self._facts = self._measured()
+            self._facts = self._measured(watcher)
         executor = Executor(*self._facts["executor"])
         if stored is not None and stored.snapshot is not None:
             running = {t.trial: t.hyperparameters for t in self._trials if t.status == "running"}
@@ -83,7 +83,7 @@ class Study:
         self._commit(None, done=True)
         watcher.update(self._progress("done" if self._reached() else "not reached"))
 
-    def _measured(self) -> dict[str, Any]:
+    def _measured(self, watcher: Watcher) -> dict[str, Any]:
         """Executor and evaluation spacing: measured, unless the configuration fixes them."""
         fixed = self._configuration
         facts: dict[str, Any] = {"seconds": 0.0, "measured": None, "evaluated": 0}
@@ -99,6 +99,7 @@ class Study:
                 fixed.trials, speed.seconds_per_step, speed.seconds_per_evaluation
             )
             facts["measured"] = speed._asdict()
+            watcher.message(f"batch size {self.batch_size:,}: {speed}")
         return facts | {"executor": list(executor), "evaluations": list(evaluations)}
 
     def _next_wave(self) -> dict[int, Any] | None:

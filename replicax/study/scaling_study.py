@@ -8,7 +8,6 @@ from pathlib import Path
 import jax
 import platformdirs
 
-from replicax import tasks
 from replicax.analysis import better
 from replicax.data import Dataset
 from replicax.errors import UserError
@@ -23,15 +22,17 @@ from replicax.study.progress import Watcher
 from replicax.study.provenance import provenance
 from replicax.study.run import Stop, Study
 from replicax.study.waves import INITIAL
+from replicax.tasks import Task
 from replicax.train import make_optimizer
 
 
 def run(
+    task: Task,
     configuration: Configuration,
     folder: Path,
     watcher: Watcher,
-    stop: Stop,
     *,
+    stop: Stop = lambda: None,
     data_folder: Path | None = None,
 ) -> None:
     """Runs a scaling study, or goes on with it; the ledger in `folder` holds the result.
@@ -39,6 +40,7 @@ def run(
     Studies run from the largest batch size to the smallest, since the largest need fewest steps.
 
     Args:
+      task: what to learn, one of the catalogue or any other.
       configuration: what to run; the ledger of a started study must hold the same.
       folder: made if need be.
       watcher: is told about the progress.
@@ -54,7 +56,6 @@ def run(
             if all((row := ledger.study(b)) and row.done for b in configuration.batch_sizes):
                 return
     use_compile_cache()
-    task = tasks.get(configuration.task)
     data = task.load(data_folder)
     check(configuration, task, len(data.train.label))
     if not (folder / INDEX).exists():
@@ -69,7 +70,7 @@ def run(
             Study(task, configuration, programs, ledger).run(watcher, stop)
 
 
-def check_goal_is_open(task: tasks.Task, configuration: Configuration, data: Dataset) -> None:
+def check_goal_is_open(task: Task, configuration: Configuration, data: Dataset) -> None:
     """Raises UserError if a trial meets the goal before its first step."""
     optimizer = make_optimizer(configuration.optimizer, configuration.schedule)
     batch_size = configuration.batch_sizes[0]

@@ -206,6 +206,8 @@ def progress_line(progress: Progress) -> str:
     parts += [f"{number} {name}" for name, number in counts.items() if number]
     if progress.best is not None:
         parts.append(f"best {numerals.significant(progress.best)}")
+    if progress.state == "running" and progress.rate is not None:
+        parts.append(f"{numerals.short(progress.rate)} trial steps/s")
     if progress.state == "running" and progress.seconds_left is not None:
         parts.append(f"at most {numerals.duration(progress.seconds_left)} left")
     return ", ".join(parts)
