@@ -155,7 +155,8 @@ def test_lines_survive_a_stream_that_cannot_write_the_text():
 def test_line():
     assert progress_line(running(steps_to_result=900)) == (
         "batch size 16: running, result 900 steps, step 100 of 60,000, 90 running, "
-        "1 reached the goal, 2 stopped, 7 infeasible, best 0.123, 12k trial steps/s, at most 1h01m left"
+        "1 reached the goal, 2 stopped, 7 infeasible, best 0.123, 12k trial steps/s, "
+        "at most 1h01m left"
     )
     assert progress_line(Progress(2048, "waiting")) == "batch size 2,048: waiting"
 
