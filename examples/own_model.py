@@ -37,15 +37,15 @@ task = classification_task(
     Model(init, apply),
     "digits",
     image_scale=16.0,
-    goal=0.08,
+    goal=0.1,
     optimizer="momentum",
     schedule="constant",
     space={
-        "learning_rate": Parameter(name="learning_rate", scale="log", low=1e-3, high=10.0),
+        "learning_rate": Parameter(name="learning_rate", scale="log", low=1e-3, high=3.0),
         "momentum": Parameter(name="momentum", scale="reverse_log", low=0.0, high=0.99),
     },
     batch_sizes=(4, 16, 64, 256),
-    trials=16,
+    trials=32,
     max_steps=5_000,
     max_examples=200_000,
 )
@@ -60,4 +60,5 @@ if __name__ == "__main__":
     for point in curve.points:
         print(f"batch size {point.batch_size:>4}: {point.steps} steps, 90 % in {point.interval}")
     end = curve.end_of_perfect_scaling
-    print("perfect scaling ends at batch size", end.value or f"? ({end.reason})")
+    found = f"{end.value:.0f}" if end.value else f"unknown, {end.reason}"
+    print("end of perfect scaling, in examples per step:", found)
