@@ -32,6 +32,7 @@ from replicax.study.waves import INITIAL, Rules, near_edges, next_wave
 from replicax.tasks import Parameter, Space, Task
 
 _COMMIT_SECONDS = 5.0
+_COMMIT_SHARE = 0.05  # of the time that commits may take; large nets have large snapshots
 
 Stop = Callable[[], str | None]  # why to stop now, if at all
 
@@ -57,6 +58,7 @@ class Study:
         self._facts: dict[str, Any] = {}
         self._new_rows: list[dict[str, Any]] = []
         self._committed = time.monotonic()
+        self._commit_after = _COMMIT_SECONDS
         self._rate: float | None = None
 
     def run(self, watcher: Watcher, stop: Stop) -> None:
@@ -127,7 +129,7 @@ class Study:
             self._observe_rate(len(evaluated) * (to - self._step), seconds)
             self._record(evaluated, to)
             population.keep({t.trial for t in self._trials if self._runs(t)})
-            if time.monotonic() - self._committed > _COMMIT_SECONDS:
+            if time.monotonic() - self._committed > self._commit_after:
                 self._commit(population, done=False)
         ended = "complete" if self._step >= self._budget else "stopped"
         self._trials = [
@@ -215,6 +217,8 @@ class Study:
         )
         self._new_rows = []
         self._committed = now
+        took = time.monotonic() - now
+        self._commit_after = max(_COMMIT_SECONDS, took / _COMMIT_SHARE)
 
     def _observe_rate(self, trial_steps: int, seconds: float) -> None:
         rate = trial_steps / seconds
