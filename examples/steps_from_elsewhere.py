@@ -1,7 +1,8 @@
 """The analysis alone, on steps to result that somebody else measured.
 
-The numbers are the points of figure 1c of Shallue et al. 2019 (JMLR 20(112)), read off the published
-picture to about 3 %: ResNet-8 on CIFAR-10, Nesterov momentum, goal error 0.3. JAX is not needed.
+The numbers are the points of figure 1c of Shallue et al. 2019 (JMLR 20(112)), read off the
+published picture to about 3 %: ResNet-8 on CIFAR-10, Nesterov momentum, goal error 0.3.
+JAX is not needed.
 """
 
 from replicax.analysis import fit_hyperbola

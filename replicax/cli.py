@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from replicax.study.report import Report
     from replicax.tasks import Task
 
+VIEWS = ("curve.png", "tuning.png", "result.json")
 EXIT_TIME_LIMIT = 4
 EXIT_INTERRUPTED = 130
 
@@ -177,6 +178,7 @@ def data_list(data_dir: DataDir = None) -> None:
     console, entries = report_console(sys.stdout), data.entries(data_dir)
     columns = ("data set", "train", "validation", "test", "licence", "where")
     table = Table(*columns, box=None, pad_edge=False)
+    table.columns[-1].overflow = "fold"  # a path in full can be copied
     for entry in entries:
         sizes = (f"{size:,}" for size in entry.sizes)
         table.add_row(entry.name, *sizes, entry.licence, str(entry.folder or "not here"))
@@ -339,7 +341,8 @@ def _print(report: Report, folder: Path, as_json: bool) -> None:
     if not report.finished:
         ended, asked = len(report.curve.points), len(report.configuration.batch_sizes)
         print(f"Unfinished: {ended} of {asked} batch sizes have ended.")
-    print(f"In {folder}: curve.png, tuning.png, result.json and the ledger.")
+    views = [name for name in VIEWS if (folder / name).exists()]
+    print(f"In {folder}: {', '.join([*views, 'the ledger'])}.")
 
 
 def _exit_code(report: Report, folder: Path) -> int:

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from replicax.errors import UserError
 from replicax.study.configuration import Configuration
-from replicax.tasks import Space, Task
-from replicax.train import OPTIMIZERS, SCHEDULES, make_optimizer
-
-
-def search_space(task: Task, config: Configuration) -> Space:
-    """The task's ranges for what the optimizer and the schedule ask for."""
-    names = make_optimizer(config.optimizer, config.schedule).hyperparameters
-    return tuple(task.space[name] for name in names)
+from replicax.tasks import Task
+from replicax.train import OPTIMIZERS, SCHEDULES
 
 
 def check(config: Configuration, task: Task, train_size: int) -> None:
@@ -24,10 +18,12 @@ def check(config: Configuration, task: Task, train_size: int) -> None:
             f"the goal must lie between {low:g} and {high:g}, the range of {task.metric}; "
             f"got {config.goal:g}; give another --goal (default {task.goal:g})"
         )
-    for name in ("trials", "max_steps", "max_examples"):
-        if getattr(config, name) < 1:
-            option = name.replace("_", "-")
-            raise UserError(f"--{option} must be at least 1; got {getattr(config, name)}")
+    for name in ("trials", "max_steps", "max_examples", "min_gap"):
+        value = getattr(config, name)
+        if value is not None and value < 1:
+            raise UserError(f"--{name.replace('_', '-')} must be at least 1; got {value}")
+    if not 0 <= config.seed < 2**32:
+        raise UserError(f"--seed must be between 0 and {2**32 - 1}; got {config.seed}")
     _check_batch_sizes(config, train_size)
 
 

@@ -71,7 +71,7 @@ class Configuration:
         return Configuration(**stored)
 
     def differences(self, other: Configuration) -> list[str]:
-        """One line for each choice that differs: `name: this, other`."""
+        """One text for each choice that differs: `name: this, not other`."""
         pairs = ((f.name, getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
         return [f"{name}: {mine}, not {theirs}" for name, mine, theirs in pairs if mine != theirs]
 

@@ -37,7 +37,7 @@ class Evaluations(NamedTuple):
 
 
 def affordable(trials: int, seconds_per_step: float, seconds_per_evaluation: float) -> Evaluations:
-    """Evaluations that take at most `FREE_SECONDS`, or `SHARE` of the time if that is more.
+    """Evaluations that take at most `SHARE` of the time, apart from `FREE_SECONDS` at the start.
 
     Args:
       trials: of the study.

@@ -30,7 +30,11 @@ class Executor(NamedTuple):
     def parse(text: str) -> Executor:
         """Reads `scan:4:2`."""
         loop, *counts = text.split(":")
-        if loop not in LOOPS or len(counts) != 2 or not all(c.isdigit() and int(c) for c in counts):
+        if (
+            loop not in LOOPS
+            or len(counts) != 2
+            or not all(c.isdecimal() and int(c) for c in counts)
+        ):
             raise UserError(
                 f"an executor is LOOP:SIZE:STREAMS with LOOP one of {', '.join(LOOPS)} and two "
                 f"positive counts, e.g. scan:1:2; got {text!r}"

@@ -123,6 +123,10 @@ class Ledger:
 
     def close(self) -> None:
         """Closes the ledger and ends the lock."""
+        if self._lock is not None:
+            with contextlib.suppress(sqlite3.Error):  # a reader is at work, or the disk is full
+                # one plain file, which can be read where nothing may be written
+                self._index.execute("PRAGMA journal_mode = DELETE")
         self._index.close()
         if self._lock is not None:
             self._lock.close()
@@ -214,8 +218,8 @@ class Ledger:
             self._sweep()
 
     def _create(self, configuration: Configuration) -> None:
-        self._index.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         with self._transaction():
+            self._index.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             for statement in filter(str.strip, _TABLES.split(";")):
                 self._index.execute(statement)
             self._index.execute("INSERT INTO configuration VALUES (?)", (configuration.to_json(),))
@@ -318,6 +322,8 @@ def _empty(index: sqlite3.Connection) -> bool:
 def _check_index(folder: Path, index: sqlite3.Connection) -> None:
     (application,) = index.execute("PRAGMA application_id").fetchone()
     (version,) = index.execute("PRAGMA user_version").fetchone()
+    if _empty(index):
+        raise UserError(f"no study has begun in {folder}; run `replicax study` first")
     if application != APPLICATION_ID:
         raise UserError(f"{folder / INDEX} is not a ledger of replicax; give another folder")
     if version > VERSION:

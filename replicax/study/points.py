@@ -1,4 +1,4 @@
-"""Points of the search space: a pure function of (seed, batch size, wave, index)."""
+"""The search space of a study; its points, a function of (seed, batch size, wave, index)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,29 @@ from typing import Any
 
 import numpy as np
 
-from replicax.tasks import Space
+from replicax.study.configuration import Configuration
+from replicax.tasks import Parameter, Space, Task
 from replicax.tasks.space import values
+from replicax.train import make_optimizer
+
+
+def search_space(task: Task, config: Configuration, batch_size: int) -> Space:
+    """The task's ranges for what the optimizer and the schedule ask for.
+
+    A learning rate decays over at least half of the step budget, as in Shallue et al. 2019, unless
+    the task has a range of its own for that.
+    """
+    budget = max(2, config.step_budget(batch_size))
+    decay_steps = Parameter(
+        name="learning_rate_decay_steps",
+        scale="integer",
+        low=budget // 2,
+        high=budget,
+        limits=(1, budget),
+    )
+    ranges = {decay_steps.name: decay_steps, **task.space}
+    names = make_optimizer(config.optimizer, config.schedule).hyperparameters
+    return tuple(ranges[name] for name in names)
 
 
 def points(

@@ -17,13 +17,12 @@ from typing import Any
 import polars as pl
 
 from replicax.analysis import finishers_needed, first_reached
-from replicax.study.checks import search_space
 from replicax.study.configuration import Configuration
 from replicax.study.evaluations import Evaluations, affordable
 from replicax.study.executor import Executor
 from replicax.study.ledger import Ledger
 from replicax.study.measure import fastest_executor
-from replicax.study.points import points
+from replicax.study.points import points, search_space
 from replicax.study.population import Evaluation, Population
 from replicax.study.programs import Programs
 from replicax.study.progress import Progress, State, Watcher
@@ -52,7 +51,7 @@ class Study:
         self._programs = programs
         self._ledger = ledger
         self._budget = configuration.step_budget(self.batch_size)
-        self._space: Space = search_space(task, configuration)
+        self._space: Space = search_space(task, configuration, self.batch_size)
         self._trials: list[TrialRow] = []
         self._step = 0
         self._facts: dict[str, Any] = {}
@@ -90,7 +89,7 @@ class Study:
         fixed = self._configuration
         facts: dict[str, Any] = {"seconds": 0.0, "measured": None, "evaluated": 0}
         executor = fixed.executor
-        evaluations = Evaluations(0, fixed.min_gap) if fixed.min_gap else None
+        evaluations = None if fixed.min_gap is None else Evaluations(0, fixed.min_gap)
         if executor is None or evaluations is None:
             (point,) = points(
                 self._space, 1, seed=fixed.seed, batch_size=self.batch_size, wave=INITIAL

@@ -11,11 +11,11 @@ import platformdirs
 from replicax.analysis import better
 from replicax.data import Dataset
 from replicax.errors import UserError
-from replicax.study.checks import check, search_space
+from replicax.study.checks import check
 from replicax.study.configuration import Configuration
 from replicax.study.executor import Executor
 from replicax.study.ledger import INDEX, Ledger
-from replicax.study.points import points
+from replicax.study.points import points, search_space
 from replicax.study.population import Population
 from replicax.study.programs import Programs
 from replicax.study.progress import Watcher
@@ -76,7 +76,7 @@ def check_goal_is_open(task: Task, configuration: Configuration, data: Dataset) 
     batch_size = configuration.batch_sizes[0]
     programs = Programs(task, optimizer, data, batch_size=batch_size, seed=configuration.seed)
     drawn = points(
-        search_space(task, configuration),
+        search_space(task, configuration, batch_size),
         configuration.trials,
         seed=configuration.seed,
         batch_size=batch_size,

@@ -6,7 +6,7 @@ another one:
 - *top-up*, only where trials are counted as Shallue et al. 2019 count them (section 4 there: equal
   budgets of trials that did not diverge): one more point for every infeasible trial.
 - *widening*: if the best trial lies near a bound, the range next to that bound is searched too, as
-  densely as the first one, at most `MAX_WIDENINGS` times. A bound at its limit is no edge.
+  densely as the space so far, at most `MAX_WIDENINGS` times. A bound at its limit is no edge.
 
 Waves race against the result so far, so that a wave that finds nothing better ends early.
 """
@@ -63,8 +63,7 @@ def next_wave(
         drawn = [t for t in trials if t.wave in (INITIAL, TOP_UP)]
         missing = rules.trials - sum(t.status != "infeasible" for t in drawn)
         count = min(missing, MAX_POINTS * rules.trials - len(drawn))
-        widened = len(drawn) < len(trials)
-        if count > 0 and not widened:
+        if count > 0:
             return _wave(rules, space, space, TOP_UP, count, trials, at=len(drawn))
     widenings = {t.wave for t in trials} - {INITIAL, TOP_UP}
     edges = near_edges(space, best)
@@ -76,7 +75,7 @@ def next_wave(
     bound = old.low if side == "below" else old.high
     wider = (*space[:i], old.joined(slab), *space[i + 1 :])
     share = abs(old.position(slab.high) - old.position(slab.low))
-    count = math.ceil(rules.trials * share)
+    count = math.ceil(round(len(trials) * share, 6))  # as dense as those so far
     name = f"{old.name} {side} {bound:g}"
     return _wave(rules, (*space[:i], slab, *space[i + 1 :]), wider, name, count, trials, at=0)
 

@@ -17,7 +17,7 @@ from replicax.tasks.task import Task
 DEFAULT_MODELS = {"digits": "fc_64", "mnist": "fc_1024", "fashion_mnist": "fc_100"}
 
 
-def _space(lowest_learning_rate: float, max_steps: int) -> dict[str, Parameter]:
+def _space(lowest_learning_rate: float) -> dict[str, Parameter]:
     """Ranges that held the optimum of every default batch size; decay as in the paper's example."""
     return {
         "learning_rate": Parameter(
@@ -33,13 +33,6 @@ def _space(lowest_learning_rate: float, max_steps: int) -> dict[str, Parameter]:
         "end_learning_rate_factor": Parameter(
             name="end_learning_rate_factor", scale="log", low=1e-4, high=0.1, limits=(1e-4, 1.0)
         ),
-        "learning_rate_decay_steps": Parameter(
-            name="learning_rate_decay_steps",
-            scale="integer",
-            low=max_steps // 2,
-            high=max_steps,
-            limits=(1, max_steps),
-        ),
     }
 
 
@@ -52,7 +45,7 @@ def _digits(name: str, widths: tuple[int, ...]) -> Task:
         goal=0.06,
         optimizer="nesterov",
         schedule="constant",
-        space=_space(1e-3, 5_000),
+        space=_space(1e-3),
         batch_sizes=(1, 4, 16, 64, 256, 1024),
         trials=64,
         max_steps=5_000,
@@ -69,7 +62,7 @@ def _mnist(name: str, widths: tuple[int, ...]) -> Task:
         goal=0.03,
         optimizer="sgd",
         schedule="constant",
-        space=_space(1e-4, 200_000),
+        space=_space(1e-4),
         batch_sizes=(4, 16, 64, 256, 1024, 4096),
         trials=32,
         max_steps=200_000,
@@ -86,7 +79,7 @@ def _fashion_mnist(name: str, widths: tuple[int, ...]) -> Task:
         goal=0.135,
         optimizer="nesterov",
         schedule="constant",
-        space=_space(1e-4, 100_000),
+        space=_space(1e-4),
         batch_sizes=(4, 16, 64, 256, 1024, 4096),
         trials=32,
         max_steps=100_000,

@@ -85,6 +85,8 @@ class Parameter:
         """The range next to this one: a decade on the log scales, half the span on the others."""
         a, b = self._transform(self.low), self._transform(self.high)
         reach = 1.0 if self.scale in ("log", "reverse_log") else (b - a) / 2
+        if self.scale == "integer":
+            reach = math.ceil(reach)
         if side == "below":
             low = max(self._inverse(a - reach), self.limits[0])
             return replace(self, low=low, high=self.low)
