@@ -46,7 +46,7 @@ def main() -> None:
     usage_error: Any = typer.BadParameter.__base__
     try:
         signal.signal(signal.SIGINT, _interrupt)
-        sys.exit(app(standalone_mode=False) or 0)
+        sys.exit(app(standalone_mode=False, prog_name="replicax") or 0)
     except UserError as error:
         print(f"replicax: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
@@ -106,25 +106,26 @@ def study(
 ) -> int:
     """Measure steps to a goal at each batch size; the same command again goes on or shows it."""
     limit = None if time_limit is None else seconds_option("--time-limit", time_limit)
-    learned = _task(task)
-    configuration = _configuration(
-        learned,
-        optimizer=optimizer,
-        schedule=schedule,
-        batch_sizes=None if batch_sizes is None else batch_sizes_option(batch_sizes),
-        trials=trials,
-        goal=goal,
-        max_steps=max_steps,
-        max_examples=max_examples,
-        count_feasible=count_feasible,
-        exhaustive=exhaustive,
-        widen=widen,
-        seed=seed,
-        executor=executor,
-        min_gap=min_gap,
-    )
-    folder = out or _default_folder(task, optimizer)
-    stopped = _run(learned, configuration, folder, data_dir, limit, quiet)
+    with _stop_when_asked(limit) as stop:
+        learned = _task(task)
+        configuration = _configuration(
+            learned,
+            optimizer=optimizer,
+            schedule=schedule,
+            batch_sizes=None if batch_sizes is None else batch_sizes_option(batch_sizes),
+            trials=trials,
+            goal=goal,
+            max_steps=max_steps,
+            max_examples=max_examples,
+            count_feasible=count_feasible,
+            exhaustive=exhaustive,
+            widen=widen,
+            seed=seed,
+            executor=executor,
+            min_gap=min_gap,
+        )
+        folder = out or _default_folder(task, optimizer)
+        stopped = _run(learned, configuration, folder, data_dir, stop, quiet)
     if stopped == "interrupted":
         return EXIT_INTERRUPTED
     report = _report(folder)
@@ -243,7 +244,7 @@ def _run(
     configuration: Configuration,
     folder: Path,
     data_folder: Path | None,
-    limit: float | None,
+    stop: Callable[[], str | None],
     quiet: bool,
 ) -> str | None:
     """Runs the study; returns why it stopped before its end, None if it did not."""
@@ -251,10 +252,7 @@ def _run(
     from replicax.study.run import Stopped
     from replicax.views.live import watcher
 
-    with (
-        _stop_when_asked(limit) as stop,
-        watcher(sys.stderr, configuration.batch_sizes, quiet=quiet) as watching,
-    ):
+    with watcher(sys.stderr, configuration.batch_sizes, quiet=quiet) as watching:
         try:
             scaling_study.run(
                 task, configuration, folder, watching, stop=stop, data_folder=data_folder
@@ -269,7 +267,10 @@ def _run(
 
 @contextmanager
 def _stop_when_asked(limit: float | None) -> Iterator[Callable[[], str | None]]:
-    """A function that says why to stop. The second Ctrl-C does not wait for the next evaluation."""
+    """A function that says why to stop. The second Ctrl-C does not wait for the next evaluation.
+
+    The first one sets a flag only: an exception would be lost if it came in a callback of JAX.
+    """
     begin, asked = time.monotonic(), False
 
     def on_interrupt(*_: object) -> None:

@@ -47,7 +47,11 @@ class Speed(NamedTuple):
 
 
 def fastest_executor(
-    programs: Programs, point: dict[str, float], trials: int, fixed: Executor | None = None
+    programs: Programs,
+    point: dict[str, float],
+    trials: int,
+    fixed: Executor | None = None,
+    check: Callable[[], None] = lambda: None,
 ) -> Speed:
     """Tries executors, from the simplest, and follows what pays.
 
@@ -56,10 +60,12 @@ def fastest_executor(
       point: hyperparameters to run with; speed does not depend on them.
       trials: trials of the study; no group is larger.
       fixed: measure this one only.
+      check: called before each candidate; may raise.
     """
     speeds: dict[Executor, float] = {}
 
     def speed(executor: Executor) -> float:
+        check()
         if executor not in speeds:
             speeds[executor] = _trial_steps_per_second(programs, executor, point)
         return speeds[executor]

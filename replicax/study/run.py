@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -30,8 +31,8 @@ from replicax.study.trials import TrialRow
 from replicax.study.waves import INITIAL, Rules, near_edges, next_wave
 from replicax.tasks import Parameter, Space, Task
 
-_COMMIT_SECONDS = 5.0
-_COMMIT_SHARE = 0.05  # of the time that commits may take; large nets have large snapshots
+_COMMIT_SECONDS = (0.5, 30.0)  # between commits, at least and at most
+_COMMIT_SHARE = 0.05  # of the time that a kill may cost; and that commits may take, of large nets
 
 Stop = Callable[[], str | None]  # why to stop now, if at all
 
@@ -57,7 +58,7 @@ class Study:
         self._facts: dict[str, Any] = {}
         self._new_rows: list[dict[str, Any]] = []
         self._committed = time.monotonic()
-        self._commit_after = _COMMIT_SECONDS
+        self._commit_after = _COMMIT_SECONDS[0]
         self._rate: float | None = None
 
     def run(self, watcher: Watcher, stop: Stop) -> None:
@@ -71,7 +72,7 @@ class Study:
                 return
         else:
             watcher.update(self._progress("measuring"))
-            self._facts = self._measured(watcher)
+            self._facts = self._measured(watcher, stop)
         executor = Executor(*self._facts["executor"])
         if stored is not None and stored.snapshot is not None:
             running = {t.trial: t.hyperparameters for t in self._trials if t.status == "running"}
@@ -84,7 +85,7 @@ class Study:
         self._commit(None, done=True)
         watcher.update(self._progress("done" if self._reached() else "not reached"))
 
-    def _measured(self, watcher: Watcher) -> dict[str, Any]:
+    def _measured(self, watcher: Watcher, stop: Stop) -> dict[str, Any]:
         """Executor and evaluation spacing: measured, unless the configuration fixes them."""
         fixed = self._configuration
         facts: dict[str, Any] = {"seconds": 0.0, "measured": None, "evaluated": 0}
@@ -94,7 +95,9 @@ class Study:
             (point,) = points(
                 self._space, 1, seed=fixed.seed, batch_size=self.batch_size, wave=INITIAL
             )
-            speed = fastest_executor(self._programs, point, fixed.trials, executor)
+            speed = fastest_executor(
+                self._programs, point, fixed.trials, executor, check=partial(_check, stop)
+            )
             executor = speed.executor
             evaluations = evaluations or affordable(
                 fixed.trials, speed.seconds_per_step, speed.seconds_per_evaluation
@@ -118,9 +121,11 @@ class Study:
         evaluations = Evaluations(*self._facts["evaluations"])
         while population.trials and self._step < self._budget and not self._decided():
             watcher.update(self._progress("running"))
-            if reason := stop():
+            try:
+                _check(stop)
+            except Stopped:
                 self._commit(population, done=False)
-                raise Stopped(reason)
+                raise
             begin = time.perf_counter()
             to = evaluations.next(self._step, self._facts["evaluated"], self._budget)
             evaluated = population.advance(self._step, to)
@@ -216,8 +221,9 @@ class Study:
         )
         self._new_rows = []
         self._committed = now
-        took = time.monotonic() - now
-        self._commit_after = max(_COMMIT_SECONDS, took / _COMMIT_SHARE)
+        least, most = _COMMIT_SECONDS
+        at_risk = min(max(_COMMIT_SHARE * self._facts["seconds"], least), most)
+        self._commit_after = max(at_risk, (time.monotonic() - now) / _COMMIT_SHARE)
 
     def _observe_rate(self, trial_steps: int, seconds: float) -> None:
         rate = trial_steps / seconds
@@ -247,6 +253,11 @@ class Study:
             rate=self._rate,
             seconds_left=left / self._rate if self._rate else None,
         )
+
+
+def _check(stop: Stop) -> None:
+    if reason := stop():
+        raise Stopped(reason)
 
 
 def _divergence(evaluation: Evaluation, step: int) -> str | None:
