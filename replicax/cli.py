@@ -51,11 +51,17 @@ def main() -> None:
         print(f"replicax: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except usage_error as error:
-        print(f"replicax: {error.format_message()}", file=sys.stderr)
+        print(f"replicax: {error.format_message()}{_received(error)}", file=sys.stderr)
         sys.exit(2)
     except (Interrupted, KeyboardInterrupt):
         print("replicax: interrupted; what was saved is kept", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
+
+
+def _received(error: Exception) -> str:
+    """What typer's parser got, which its message does not tell."""
+    problems = getattr(error.__cause__, "errors", list)()
+    return f"; got {problems[0]['input']!r}" if problems else ""
 
 
 def _interrupt(*_: object) -> None:

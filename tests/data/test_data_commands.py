@@ -78,4 +78,11 @@ def test_get_without_a_network_is_one_line(tmp_path: Path) -> None:
 
 
 def test_get_from_a_server_that_has_not_got_it_is_one_line(mirror: Any) -> None:
+    assert_refused(run("get", "mnist", "--mirror", mirror.url), "HTTP 404", mirror.url)
+
+
+@pytest.mark.skipif(
+    Path("/usr/share/datasets/fashion-mnist").exists(), reason="Debian's package is installed here"
+)
+def test_get_names_the_package_that_has_it(mirror: Any) -> None:
     assert_refused(run("get", "fashion_mnist", "--mirror", mirror.url), "HTTP 404", "apt install")
