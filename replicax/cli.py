@@ -60,7 +60,7 @@ def main() -> None:
 
 def _received(error: Exception) -> str:
     """What typer's parser got, which its message does not tell."""
-    problems = getattr(error.__cause__, "errors", list)()
+    problems: list[Any] = getattr(error.__cause__, "errors", list)()
     return f"; got {problems[0]['input']!r}" if problems else ""
 
 

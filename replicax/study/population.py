@@ -67,7 +67,7 @@ class Population:
         def work(group: Group) -> tuple[Group, dict[str, np.ndarray], np.ndarray]:
             slots = self._programs.advance(group.slots, step, to, self._executor.loop)
             metrics = self._programs.evaluate(slots)
-            return Group(group.trials, slots), metrics, np.asarray(slots.diverged_at)
+            return Group(group.trials, slots), metrics, np.atleast_1d(slots.diverged_at)
 
         if self._executor.streams == 1:
             results = [work(group) for group in self._groups]
