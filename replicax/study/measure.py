@@ -20,7 +20,7 @@ from replicax.study.executor import Executor
 from replicax.study.programs import UNROLL, Programs, Slots
 
 _SECONDS = 0.15  # measured time per candidate
-_GAIN = 1.05  # a larger group or more streams must be this much faster
+_GAIN = 1.05  # whatever is less simple must be this much faster
 
 
 class Speed(NamedTuple):
@@ -83,16 +83,22 @@ def fastest_executor(
 
 def _climb(speed: Callable[[Executor], float], trials: int) -> Executor:
     """The loop first, then more streams, then larger groups, each only if it pays."""
-    best = max(Executor("scan", 1, 1), Executor("dispatch", 1, 1), key=speed)
-    if best.loop == "dispatch":
-        best = max(best, best._replace(loop="unrolled"), key=speed)
+
+    def pays(candidate: Executor, best: Executor) -> bool:
+        return speed(candidate) > _GAIN * speed(best)
+
+    best = Executor("scan", 1, 1)
+    if pays(best._replace(loop="dispatch"), best):
+        best = best._replace(loop="dispatch")
+        if pays(best._replace(loop="unrolled"), best):
+            best = best._replace(loop="unrolled")
     streams = min(_cores(), trials)
-    if streams > 1 and speed(best._replace(streams=streams)) > _GAIN * speed(best):
+    if streams > 1 and pays(best._replace(streams=streams), best):
         best = best._replace(streams=streams)
     while best.size * 4 <= trials:
         sizes = (best._replace(size=best.size * 4, streams=n) for n in {1, best.streams})
         larger = max(sizes, key=speed)
-        if speed(larger) < _GAIN * speed(best):
+        if not pays(larger, best):
             break
         best = larger
     return best
