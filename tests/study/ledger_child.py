@@ -1,6 +1,7 @@
 """Writers that the tests of the ledger start, kill or starve: `ledger_child.py KIND FOLDER`."""
 
 import os
+import resource
 import signal
 import sqlite3
 import sys
@@ -71,7 +72,8 @@ def three_commits(folder, k, pipe):
 
 
 def large(folder):
-    """Commits more than the disk holds."""
+    """Commits more than the disk holds; a limit on the size of files stands for a full one."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     with Ledger.create_or_resume(folder, CONFIGURATION) as ledger:
         try:
