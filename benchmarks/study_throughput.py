@@ -10,9 +10,9 @@ The same steps three ways, on the same examples, from the same weights, with the
   are cut from NumPy arrays on the host, in a new permutation every epoch. XLA may use every core.
 - torch: the usual eager loop, one trial, one thread.
 
-Before anything is timed, three steps on the same batches must give the same parameters in all three,
-else the benchmark fails. Then they take turns, and the medians of the rounds are compared. A table
-goes to stderr and JSON to stdout, with the least ratio that is expected of every pair:
+Before anything is timed, three steps on the same batches must give the same parameters in all
+three, else the benchmark fails. Then they take turns, and the medians of the rounds are compared.
+A table goes to stderr and JSON to stdout, with the least ratio that is expected of every pair:
 
     python benchmarks/study_throughput.py > study_throughput.json
 
