@@ -47,12 +47,24 @@ def make_step(task: Task, optimizer: Optimizer) -> Step:
 
     def step(state: TrainState, h: Hyperparameters, batch: Batch) -> tuple[TrainState, jax.Array]:
         loss, gradient = jax.value_and_grad(mean_loss)(state.params, batch)
+        h = {**h, "learning_rate": h["learning_rate"] + _zero_after(gradient)}
         update, optimizer_state = optimizer.build(h).update(
             gradient, state.optimizer_state, state.params
         )
         return TrainState(optax.apply_updates(state.params, update), optimizer_state), loss
 
     return step
+
+
+def _zero_after(gradient: Any) -> jax.Array:
+    """The number 0, known only once the backward pass is done (NaN where the gradient is).
+
+    XLA may update a weight matrix while the backward pass still reads it, and then copies it in
+    every step. With a learning rate that waits, it updates in place. Looks at vectors only: an
+    element taken from a matrix would have XLA compute that matrix twice.
+    """
+    vectors = [leaf for leaf in jax.tree.leaves(gradient) if leaf.ndim == 1 and leaf.size]
+    return sum((jnp.minimum(jnp.abs(leaf[0]), 0) for leaf in vectors), jnp.zeros(()))
 
 
 def make_evaluate(task: Task) -> Evaluate:

@@ -1,5 +1,6 @@
 """The one step against a gradient written out in NumPy; evaluation as a merge of its parts."""
 
+import re
 from functools import reduce
 
 import jax
@@ -103,6 +104,22 @@ def test_the_first_state_is_a_function_of_the_key(digits):
         state.params[0].weight, init(jax.random.key(12), H).params[0].weight
     ).any()
     assert not any(np.any(leaf) for leaf in jax.tree.leaves(state.optimizer_state))
+
+
+def test_a_loop_of_steps_copies_no_weight_matrix():
+    """For a large net and a small batch such a copy is a good part of the time."""
+    task, optimizer = tasks.get("mnist/fc_1024_1024"), make_optimizer("nesterov")
+    step = make_step(task, optimizer)
+
+    def steps(state, h, batches):
+        return jax.lax.scan(lambda state, batch: step(state, h, batch), state, batches)
+
+    state = jax.eval_shape(make_init(task, optimizer), KEY, H)
+    batches = Batch(jnp.zeros((9, 8, 28, 28)), jnp.zeros((9, 8), int), jnp.ones((9, 8)))
+    program = jax.jit(steps, donate_argnums=0).lower(state, H, batches).compile().as_text()
+    loop, _ = program.split("\nENTRY ")
+    assert "f32[1024,1024]" in loop
+    assert not re.findall(r"= f32\[(?:784|1024),1024\]\S* copy\(", loop)
 
 
 @pytest.mark.parametrize("size", [100, 299])
