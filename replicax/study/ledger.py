@@ -118,8 +118,13 @@ class Ledger:
             )
         with _plain_errors(folder):
             index = sqlite3.connect(f"{(folder / INDEX).absolute().as_uri()}?mode=ro", uri=True)
-            _check_index(folder, index)
-        return Ledger(folder, index)
+            ledger = Ledger(folder, index)
+            try:
+                _check_index(folder, index)
+            except BaseException:
+                ledger.close()
+                raise
+        return ledger
 
     def close(self) -> None:
         """Closes the ledger and ends the lock."""
@@ -297,7 +302,7 @@ def _take_lock(folder: Path) -> sqlite3.Connection:
     lock = sqlite3.connect(folder / LOCK, timeout=0, isolation_level=None)
     try:
         lock.execute("BEGIN EXCLUSIVE")
-    except sqlite3.OperationalError as error:
+    except sqlite3.DatabaseError as error:
         lock.close()
         if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
             raise
