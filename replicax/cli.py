@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from replicax.errors import GoalNotReached, UserError
-from replicax.options import batch_sizes_option, seconds_option
+from replicax.options import batch_sizes_option, counts_option, seconds_option
 
 if TYPE_CHECKING:
     from replicax.study.configuration import Configuration
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from replicax.tasks import Task
 
 VIEWS = ("curve.png", "tuning.png", "result.json")
+EXIT_DIFFERENT = 1
 EXIT_TIME_LIMIT = 4
 EXIT_INTERRUPTED = 130
 
 app = typer.Typer(
-    help="Measure how many training steps a goal takes at each batch size.",
+    help="Run a training step on any number of devices; measure how many are worth it.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -167,6 +168,77 @@ def tasks() -> None:
             name, f"{task.metric} < {task.goal:g}", task.optimizer, sizes, f"{task.trials}"
         )
     report_console(sys.stdout).print(table)
+
+
+_SCRIPT_OPTIONS = {"allow_interspersed_args": False, "ignore_unknown_options": True}
+
+
+@app.command(context_settings=_SCRIPT_OPTIONS)
+def launch(
+    script: Annotated[Path, typer.Argument(help="Python file.")],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="What the script gets, options too.")
+    ] = None,
+    devices: Annotated[
+        int | None, typer.Option(help="CPU devices of the one process; default: all devices.")
+    ] = None,
+    processes: Annotated[int, typer.Option(help="Processes on this machine.")] = 1,
+    devices_per_process: Annotated[int | None, typer.Option(help="CPU devices of each.")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Where the processes meet; default: a free one.")
+    ] = None,
+) -> int:
+    """Run a script on several CPU devices, in one process or more."""
+    from replicax.replicate.launch import launch as start
+
+    if devices is not None and (processes > 1 or devices_per_process is not None):
+        raise UserError(
+            f"--devices is for one process; got --devices {devices} with --processes or "
+            "--devices-per-process; leave it out, or leave those out"
+        )
+    each = devices if devices is not None else devices_per_process
+    return start(script, arguments or [], devices=each, processes=processes, port=port)
+
+
+@app.command()
+def check(
+    file: Annotated[Path, typer.Argument(help="Python file with init_fn, input_fn, step_fn.")],
+    replicas: Annotated[str, typer.Option(help="Numbers of replicas to compare.")] = "1,2,4,8",
+    batch_size: Annotated[
+        int | None, typer.Option(help="Examples per step; default: the file's batch_size, or 64.")
+    ] = None,
+    steps: Annotated[int, typer.Option(help="Steps to compare.")] = 20,
+    tolerance: Annotated[
+        float, typer.Option(help="Of a leaf, relative to its largest element.")
+    ] = 1e-4,
+    seed: Annotated[int, typer.Option(help="Of the initial state and the random streams.")] = 0,
+) -> int:
+    """Prove that N replicas of a training step equal one, or name what differs first."""
+    from replicax.replicate.check import Subject, compare
+
+    counts = counts_option("--replicas", replicas)
+    subject = Subject.of_file(file, batch_size)
+    different = False
+    for found in compare(subject, counts, steps=steps, tolerance=tolerance, seed=seed):
+        beside = f"{found.replicas} replicas beside {counts[0]}, {found.steps} steps: "
+        if found.leaf is None:
+            print(f"{beside}equal, largest relative difference {found.difference:.1e}")
+        else:
+            different = True
+            print(f"{beside}{found.leaf} differs in step {found.step} by {found.difference:.1e}")
+    return EXIT_DIFFERENT if different else 0
+
+
+@app.command()
+def doctor() -> int:
+    """Look at versions, devices, ports and proxies, run real collectives, say what to fix."""
+    from replicax.replicate.doctor import findings
+
+    wrong = False
+    for finding in findings():
+        wrong |= finding.verdict == "wrong"
+        print(f"{finding.verdict:>5}  {finding.what}: {finding.said}", flush=True)
+    return EXIT_DIFFERENT if wrong else 0
 
 
 DataDir = Annotated[

@@ -27,6 +27,15 @@ def batch_sizes_option(text: str) -> tuple[int, ...]:
     )
 
 
+def counts_option(option: str, text: str) -> tuple[int, ...]:
+    """Reads at least two counts, `1,2,4`. Raises UserError for anything else."""
+    if re.fullmatch(r"\s*\d+\s*(,\s*\d+\s*)+", text):
+        counts = tuple(int(part) for part in text.split(","))
+        if min(counts) > 0:
+            return counts
+    raise UserError(f"{option} is two or more counts such as 1,2,4,8; got {text!r}")
+
+
 def seconds_option(option: str, text: str) -> float:
     """Reads `90s`, `10m`, `2h` or `90`, in seconds. Raises UserError for anything else."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,14 @@ class Examples(NamedTuple):
 
     image: NDArray[np.uint8]  # [n, height, width], as published, not scaled
     label: NDArray[np.uint8]  # [n], 0..num_classes - 1
+
+
+class Batch(NamedTuple):
+    """Examples as a step sees them, arrays of NumPy or JAX."""
+
+    image: Any  # float32 [batch, height, width], 0..1
+    label: Any  # int32 [batch]
+    weight: Any  # float32 [batch], 0 for padding
 
 
 @dataclass(frozen=True, kw_only=True)

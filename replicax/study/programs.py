@@ -18,9 +18,10 @@ import numpy as np
 
 from replicax.data import Dataset, Examples
 from replicax.data.order import Position, advance, example_indices, position
+from replicax.replicate import TrainState, WeightedSum
 from replicax.study.executor import Loop
-from replicax.tasks import Task, WeightedSum
-from replicax.train import Optimizer, TrainState, make_evaluate, make_init, make_step
+from replicax.tasks import Task
+from replicax.train import Optimizer, make_evaluate, make_init, make_step
 
 UNROLL = 8
 

@@ -10,8 +10,10 @@ import jax.numpy as jnp
 import optax
 
 from replicax import data
+from replicax.data import Batch
 from replicax.models import Model
-from replicax.tasks.task import Batch, Task, WeightedSum
+from replicax.replicate import WeightedSum
+from replicax.tasks.task import Task
 
 ERROR = "val/classification_error"
 CROSS_ENTROPY = "val/cross_entropy_error"

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-import optax
 
-from replicax.data import Examples
-from replicax.tasks import Batch, Task, WeightedSum
+from replicax.data import Batch, Examples
+from replicax.replicate import TrainState, WeightedSum
+from replicax.tasks import Task
 from replicax.train.optimizers import Hyperparameters, Optimizer
-
-
-class TrainState(NamedTuple):
-    """What a step changes."""
-
-    params: Any
-    optimizer_state: Any
-
 
 Init = Callable[[jax.Array, Hyperparameters], TrainState]
 Step = Callable[[TrainState, Hyperparameters, Batch], tuple[TrainState, jax.Array]]
@@ -30,8 +22,7 @@ def make_init(task: Task, optimizer: Optimizer) -> Init:
     """A pure function (key, hyperparameters) -> state before the first step."""
 
     def init(key: jax.Array, h: Hyperparameters) -> TrainState:
-        params = task.init(key)
-        return TrainState(params, optimizer.build(h).init(params))
+        return TrainState.create(task.init(key), optimizer.build(h))
 
     return init
 
@@ -48,10 +39,7 @@ def make_step(task: Task, optimizer: Optimizer) -> Step:
     def step(state: TrainState, h: Hyperparameters, batch: Batch) -> tuple[TrainState, jax.Array]:
         loss, gradient = jax.value_and_grad(mean_loss)(state.params, batch)
         h = {**h, "learning_rate": h["learning_rate"] + _zero_after(gradient)}
-        update, optimizer_state = optimizer.build(h).update(
-            gradient, state.optimizer_state, state.params
-        )
-        return TrainState(optax.apply_updates(state.params, update), optimizer_state), loss
+        return state.update(gradient, optimizer.build(h)), loss
 
     return step
 

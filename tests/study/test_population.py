@@ -110,8 +110,8 @@ def test_divergence_is_dated_exactly(programs):
 def test_a_step_sees_the_examples_of_the_data_order(programs, where):
     """One step of the population is one step of the plain training function on those examples."""
     from replicax.data.order import example_indices, position
+    from replicax.replicate import TrainState
     from replicax.train import make_init, make_step
-    from replicax.train.step import TrainState
 
     digits, optimizer = task(), make_optimizer("nesterov")
     data = digits.load(None)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from replicax import tasks
-from replicax.tasks import Batch
+from replicax.data import Batch
 
 ERROR, ENTROPY = "val/classification_error", "val/cross_entropy_error"
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from replicax import tasks
 from replicax.data import Examples
-from replicax.tasks import WeightedSum
+from replicax.replicate import WeightedSum
 
 # Weighted sums.
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from replicax import tasks
-from replicax.data import Examples
-from replicax.tasks import Batch, WeightedSum
-from replicax.train import TrainState, make_evaluate, make_init, make_optimizer, make_step
+from replicax.data import Batch, Examples
+from replicax.replicate import TrainState, WeightedSum
+from replicax.train import make_evaluate, make_init, make_optimizer, make_step
 
 H = {"learning_rate": 0.5, "momentum": 0.7}
 KEY = jax.random.key(11)

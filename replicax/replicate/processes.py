@@ -1,0 +1,137 @@
+"""The process group: coming up and going down, and what hosts agree on.
+
+Everything here is called by every process, in the same order. With one process it is the identity.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from replicax.errors import UserError
+
+COORDINATOR = "REPLICAX_COORDINATOR"
+PROCESSES = "REPLICAX_PROCESSES"
+PROCESS_ID = "REPLICAX_PROCESS_ID"
+TIMEOUT_S = 60
+
+# Where a scheduler says how many processes it has started; jax.distributed knows the rest.
+_SCHEDULERS = ("SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE")
+
+_AGREEMENTS: dict[str, Callable[[np.ndarray], Any]] = {
+    "all": lambda x: x.astype(bool).all(0),
+    "any": lambda x: x.astype(bool).any(0),
+    "min": lambda x: x.min(0),
+    "max": lambda x: x.max(0),
+    "first": lambda x: x[0],
+}
+
+
+def start() -> bool:
+    """Joins the process group that a launcher or scheduler has announced; True if there is one.
+
+    Raises:
+      UserError: not all of its processes came within a minute.
+    """
+    if jax.distributed.is_initialized():
+        return False
+    if COORDINATOR in os.environ:
+        where = {
+            "coordinator_address": os.environ[COORDINATOR],
+            "num_processes": int(os.environ[PROCESSES]),
+            "process_id": int(os.environ[PROCESS_ID]),
+        }
+    elif any(int(os.environ.get(name, "1")) > 1 for name in _SCHEDULERS):
+        where = {}
+    else:
+        return False
+    try:
+        jax.distributed.initialize(**where, initialization_timeout=TIMEOUT_S)  # type: ignore[arg-type]
+    except Exception as error:
+        raise UserError(
+            f"not all processes came together within {TIMEOUT_S} s at "
+            f"{where.get('coordinator_address', 'the address of the scheduler')}: {error}; look at "
+            "the output of the others, and whether the port is free and can be reached"
+        ) from error
+    return True
+
+
+def stop() -> None:
+    """Leaves the process group."""
+    jax.distributed.shutdown()
+
+
+def barrier(name: str = "barrier") -> None:
+    """Waits until every process has come here."""
+    if jax.process_count() > 1:
+        from jax.experimental import multihost_utils
+
+        multihost_utils.sync_global_devices(name)
+
+
+def gathered(value: Any) -> np.ndarray:
+    """One value of each process, stacked in the order of the processes."""
+    if jax.process_count() == 1:
+        return np.asarray(value)[None]
+    from jax.experimental import multihost_utils
+
+    return np.asarray(multihost_utils.process_allgather(np.asarray(value)))
+
+
+def agree(value: Any, how: str = "all") -> np.ndarray:
+    """A decision of the hosts that is the same on all: to stop, which is best, how far to shrink.
+
+    Args:
+      value: a number, a truth value or an array of them, of the same shape everywhere.
+      how: all, any, min, max or first.
+    """
+    if how not in _AGREEMENTS:
+        raise UserError(f"agree knows {', '.join(_AGREEMENTS)}; got {how!r}")
+    return np.asarray(_AGREEMENTS[how](gathered(value)))
+
+
+def check_same_program(lowered: Any, arguments: Any) -> None:
+    """Before the first step: every process has lowered the same program for the same shapes.
+
+    Raises:
+      UserError: names the processes that differ from the first, and in what.
+    """
+    if jax.process_count() == 1:
+        return
+    shapes = [(x.shape, str(x.dtype)) for x in jax.tree.leaves(arguments)]
+    structure = str(jax.tree.structure(arguments))
+    own = [_digest(structure), _digest(str(shapes)), _digest(lowered.as_text())]
+    all_of_them = gathered(np.stack(own))
+    for i, what in enumerate(("structure of state and batch", "shapes and types", "program")):
+        differing = np.flatnonzero((all_of_them[:, i] != all_of_them[0, i]).any(-1))
+        if len(differing):
+            raise UserError(
+                "all processes must run the same step on the same shapes; the "
+                f"{what} of process {', '.join(map(str, differing))} differs from that of process "
+                "0; start all with the same code, arguments and versions"
+            )
+
+
+def _digest(text: str) -> np.ndarray:
+    return np.frombuffer(hashlib.sha256(text.encode()).digest(), np.uint8)
+
+
+def all_true(value: bool, mesh: Mesh) -> jax.Array:
+    """Whether a value is true on every process; returns before the others have answered."""
+    own = np.full(len(mesh.local_devices), value)
+    split, mirrored = NamedSharding(mesh, P(mesh.axis_names)), NamedSharding(mesh, P())
+    everywhere = jax.make_array_from_process_local_data(split, own, (mesh.size,))
+    return _all(mirrored)(everywhere)
+
+
+@cache
+def _all(mirrored: NamedSharding) -> Callable[[jax.Array], jax.Array]:
+    return jax.jit(lambda x: x.all(), out_shardings=mirrored)
