@@ -53,7 +53,7 @@ def findings() -> Iterator[Finding]:
     names = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     yield Finding("versions", "ok", f"Python {python_version()}, {names}")
     yield _devices()
-    yield _proxies()
+    yield proxies()
     yield _port()
     yield _collective("8 CPU devices, one process", 8, "--devices", "8")
     yield _collective("two processes", 2, "--processes", "2")
@@ -68,7 +68,8 @@ def _devices() -> Finding:
     return Finding("devices", "ok", f"{len(found)} x {', '.join(kinds)} ({found[0].platform})")
 
 
-def _proxies() -> Finding:
+def proxies() -> Finding:
+    """Whether processes of one machine might look for each other through a proxy."""
     names = [n for p in PROXIES for n in (p, p.upper()) if os.environ.get(n)]
     exceptions = os.environ.get("no_proxy", os.environ.get("NO_PROXY", ""))
     if not names or "localhost" in exceptions or HOST in exceptions or exceptions == "*":

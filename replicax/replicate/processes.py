@@ -5,8 +5,10 @@ Everything here is called by every process, in the same order. With one process 
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
+import sys
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -54,7 +56,10 @@ def start() -> bool:
     else:
         return False
     try:
-        jax.distributed.initialize(**where, initialization_timeout=TIMEOUT_S)  # type: ignore[arg-type]
+        jax.distributed.initialize(
+            **where,  # type: ignore[arg-type]
+            initialization_timeout=TIMEOUT_S,
+        )
     except Exception as error:
         raise UserError(
             f"not all processes came together within {TIMEOUT_S} s at "
@@ -65,8 +70,25 @@ def start() -> bool:
 
 
 def stop() -> None:
-    """Leaves the process group."""
+    """Leaves the process group once all others come to leave it too."""
+    barrier("end")
     jax.distributed.shutdown()
+
+
+def fail(error: BaseException | None) -> None:
+    """After an error: this process will end without waiting for the others, who do not know yet.
+
+    JAX would wait for them, and then abort with another exit code.
+    """
+
+    def end() -> None:
+        code = error.code if isinstance(error, SystemExit) else hasattr(sys, "last_value")
+        if code:  # else the script has caught the error
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code if isinstance(code, int) else 1)
+
+    atexit.register(end)
 
 
 def barrier(name: str = "barrier") -> None:

@@ -88,11 +88,10 @@ class Replicator:
         Replicator._active = self
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         Replicator._active = None
         if self._started:
-            self._started = False
-            processes.stop()
+            processes.stop() if error is None else processes.fail(error)
 
     def _plan(self) -> Layout:
         found = jax.devices()
