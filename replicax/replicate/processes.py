@@ -66,6 +66,9 @@ def start() -> bool:
             f"{where.get('coordinator_address', 'the address of the scheduler')}: {error}; look at "
             "the output of the others, and whether the port is free and can be reached"
         ) from error
+    if jax.default_backend() == "cpu":
+        # on jax 0.12.1 a program from the cache that communicates between processes hangs
+        jax.config.update("jax_enable_compilation_cache", False)
     return True
 
 
@@ -91,11 +94,36 @@ def fail(error: BaseException | None) -> None:
     atexit.register(end)
 
 
+# The number of programs with collectives that this process has started, as the last one returns it.
+_turn: Any = np.int32(0)
+
+
+def in_order(program: Callable[..., Any], *arguments: Any) -> Any:
+    """Starts a program that communicates, to run after those that were started before it.
+
+    On CPU, JAX runs programs side by side that do not wait for each other's results; if two of them
+    communicate, they may do so in another order in another process, and wait for ever.
+
+    Args:
+      program: (*arguments, turn) -> (*results, turn).
+    """
+    global _turn  # the order is one for the whole process
+    *results, _turn = program(*arguments, _turn)
+    return results
+
+
+def settle() -> None:
+    """Waits for the programs that were started in order."""
+    global _turn
+    _turn = np.int32(jax.device_get(_turn))
+
+
 def barrier(name: str = "barrier") -> None:
     """Waits until every process has come here."""
     if jax.process_count() > 1:
         from jax.experimental import multihost_utils
 
+        settle()
         multihost_utils.sync_global_devices(name)
 
 
@@ -105,6 +133,7 @@ def gathered(value: Any) -> np.ndarray:
         return np.asarray(value)[None]
     from jax.experimental import multihost_utils
 
+    settle()
     return np.asarray(multihost_utils.process_allgather(np.asarray(value)))
 
 
@@ -151,9 +180,10 @@ def all_true(value: bool, mesh: Mesh) -> jax.Array:
     own = np.full(len(mesh.local_devices), value)
     split, mirrored = NamedSharding(mesh, P(mesh.axis_names)), NamedSharding(mesh, P())
     everywhere = jax.make_array_from_process_local_data(split, own, (mesh.size,))
-    return _all(mirrored)(everywhere)
+    (answer,) = in_order(_all(mirrored), everywhere)
+    return answer
 
 
 @cache
-def _all(mirrored: NamedSharding) -> Callable[[jax.Array], jax.Array]:
-    return jax.jit(lambda x: x.all(), out_shardings=mirrored)
+def _all(mirrored: NamedSharding) -> Callable[..., Any]:
+    return jax.jit(lambda x, turn: (x.all(), turn + 1), out_shardings=mirrored)

@@ -70,6 +70,7 @@ class Program:
         self._key = layout.mirror(key)
         self._donate = donate
         self._communicates = communicates
+        self._ordered = communicates and layout.processes > 1
         self._compiled: dict[Any, tuple[Callable[..., Any], Join]] = {}
 
     def __call__(self, state: Any, batch: Any, step: int = 0) -> tuple[Any, Any]:
@@ -86,7 +87,11 @@ class Program:
         if shapes not in self._compiled:
             self._compiled[shapes] = self._compile(state, batch)
         call, join = self._compiled[shapes]
-        state, values = call(state, batch, np.int32(step), self._key)
+        arguments = (state, batch, np.int32(step), self._key)
+        if self._ordered:
+            state, values = processes.in_order(call, *arguments)
+        else:
+            state, values, _ = call(*arguments, np.int32(0))
         return state, join(values)
 
     def _compile(self, state: Any, batch: Any) -> tuple[Callable[..., Any], Join]:
@@ -101,9 +106,13 @@ class Program:
             out_specs=(P(), Values(P(), P(REPLICA))),
             check_vma=False,
         )
-        jitted = jax.jit(mapped, donate_argnums=(0,) if self._donate else ())
-        lowered = jitted.lower(state, batch, np.int32(0), self._key)
-        if self._communicates:
+
+        def program(state: Any, batch: Any, step: Any, key: Any, turn: Any) -> Any:
+            return *mapped(state, batch, step, key), turn + 1
+
+        jitted = jax.jit(program, donate_argnums=(0,) if self._donate else ())
+        lowered = jitted.lower(state, batch, np.int32(0), self._key, np.int32(0))
+        if self._ordered:
             processes.check_same_program(lowered, (state, batch))
         return lowered.compile(), join
 

@@ -90,6 +90,8 @@ class Replicator:
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         Replicator._active = None
+        if error is None:
+            processes.settle()
         if self._started:
             processes.stop() if error is None else processes.fail(error)
 
