@@ -62,6 +62,22 @@ def test_example_of_an_analysis_alone():
     assert "steps = 613 (1 + 324 / batch size)" in done.stdout  # section D.1: a = 614, b/a = 324
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("train.py", r"^accuracy 0\.9\d+ over 299 test examples$"),
+        ("gan.py", r"^generator loss \d\.\d+$"),
+        ("queue_learner.py", r"^reward 0\.[6-9]\d, of at most 0\.8 on average$"),
+    ],
+)
+def test_examples_of_replicas(name, said):
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples" / name],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert re.search(said, done.stdout, re.MULTILINE), done.stdout
+
+
 @pytest.mark.slow
 def test_example_of_an_own_model(tmp_path):
     done = subprocess.run(
