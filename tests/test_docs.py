@@ -66,6 +66,7 @@ def test_example_of_an_analysis_alone():
     ("name", "said"),
     [
         ("train.py", r"^accuracy 0\.9\d+ over 299 test examples$"),
+        ("batch_norm.py", r"^loss 0\.0\d+, accuracy 0\.9\d+ over 299 examples$"),
         ("gan.py", r"^generator loss \d\.\d+$"),
         ("queue_learner.py", r"^reward 0\.[6-9]\d, of at most 0\.8 on average$"),
     ],

@@ -1,5 +1,6 @@
 """One meaning of a step on any number of devices, processes and hosts."""
 
+from replicax.replicate.batch_norm import Moments, batch_norm
 from replicax.replicate.collectives import (
     all_gather,
     all_max,
@@ -27,6 +28,7 @@ __all__ = [
     "AveragePrecision",
     "Evaluation",
     "InputContext",
+    "Moments",
     "PerReplica",
     "Program",
     "Replicator",
@@ -41,6 +43,7 @@ __all__ = [
     "all_reduce",
     "all_sum",
     "barrier",
+    "batch_norm",
     "broadcast",
     "example_keys",
     "map_gather",

@@ -146,6 +146,7 @@ class Program:
         layout = self._layout
         scope = Scope(
             axes=axes,
+            batch_size=layout.batch_size,
             count=layout.per_replica_batch_size,
             first=0,
             parts=layout.parts,

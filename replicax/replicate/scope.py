@@ -22,6 +22,7 @@ class Scope:
     Attributes:
       axes: name and size of the mapped axes, the outermost first; a replica's number counts through
         them.
+      batch_size: examples of the step, over all replicas.
       count: examples at hand: those of a replica, or of one of its parts.
       first: position of the first of them in the global batch, int32.
       parts: equal parts, micro-batches or blocks, into which a replica's examples are split.
@@ -32,6 +33,7 @@ class Scope:
     """
 
     axes: tuple[tuple[str, int], ...]
+    batch_size: int
     count: int
     first: Any
     parts: int
