@@ -187,3 +187,14 @@ def all_true(value: bool, mesh: Mesh) -> jax.Array:
 @cache
 def _all(mirrored: NamedSharding) -> Callable[..., Any]:
     return jax.jit(lambda x, turn: (x.all(), turn + 1), out_shardings=mirrored)
+
+
+def moved(x: jax.Array, sharding: NamedSharding) -> jax.Array:
+    """A global array, laid out otherwise over the devices of all processes."""
+    (there,) = in_order(_move(sharding), x)
+    return there
+
+
+@cache
+def _move(sharding: NamedSharding) -> Callable[..., Any]:
+    return jax.jit(lambda x, turn: (x, turn + 1), out_shardings=(sharding, None))

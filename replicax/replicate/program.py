@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -99,22 +100,49 @@ class Program:
         check_arrays("state", state)
         check_batch(batch, layout.batch_size)
         join = self._check_step(state, batch)
-        mapped = jax.shard_map(
-            self._on_device,
-            mesh=layout.mesh,
-            in_specs=(P(), P(REPLICA), P(), P()),
-            out_specs=(P(), Values(P(), P(REPLICA))),
-            check_vma=False,
-        )
+        on_all = self._by_partitioner if layout.split_state else self._by_device()
 
         def program(state: Any, batch: Any, step: Any, key: Any, turn: Any) -> Any:
-            return *mapped(state, batch, step, key), turn + 1
+            return *on_all(state, batch, step, key), turn + 1
 
-        jitted = jax.jit(program, donate_argnums=(0,) if self._donate else ())
+        places = (layout.shardings(state), Values(layout.mirrored, layout.split), None)
+        jitted = jax.jit(program, donate_argnums=(0,) if self._donate else (), out_shardings=places)
         lowered = jitted.lower(state, batch, np.int32(0), self._key, np.int32(0))
         if self._ordered:
             processes.check_same_program(lowered, (state, batch))
         return lowered.compile(), join
+
+    def _by_partitioner(self, state: Any, batch: Any, step: Any, key: Any) -> tuple[Any, Values]:
+        """All replicas at once; XLA splits the work, as the state and the batch are placed.
+
+        A state that is split cannot be an argument of each replica. Here the state exists once,
+        and an update of it is computed where its parts lie, as of Xu et al. 2020, "Automatic
+        cross-replica sharding of weight update in data-parallel training".
+        """
+        layout, n = self._layout, self._layout.replicas
+
+        def share(x: jax.Array) -> jax.Array:
+            shares = x.reshape(n, -1, *x.shape[1:])
+            return jax.lax.with_sharding_constraint(shares, layout.split)
+
+        return jax.vmap(
+            partial(self._on_replica, ((REPLICA, n),)),
+            in_axes=(None, 0, None, None),
+            out_axes=(None, Values(None, 0)),
+            axis_name=REPLICA,
+            axis_size=n,
+            spmd_axis_name=REPLICA,
+        )(state, jax.tree.map(share, batch), step, key)
+
+    def _by_device(self) -> Callable[..., tuple[Any, Values]]:
+        """Each device computes its replicas, with the whole state; no work is left to XLA."""
+        return jax.shard_map(
+            self._on_device,
+            mesh=self._layout.mesh,
+            in_specs=(P(), P(REPLICA), P(), P()),
+            out_specs=(P(), Values(P(), P(REPLICA))),
+            check_vma=False,
+        )
 
     def _on_device(self, state: Any, batch: Any, step: Any, key: Any) -> tuple[Any, Values]:
         """The replicas of one device."""

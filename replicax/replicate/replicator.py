@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import count
+from math import prod
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
+from jax.sharding import NamedSharding
 
 from replicax.errors import UserError
 from replicax.replicate import evaluation, pipelines, processes
 from replicax.replicate.checks import check_arrays
 from replicax.replicate.cpu_devices import ask_for_cpu_devices
-from replicax.replicate.layout import Layout, plan
+from replicax.replicate.layout import REPLICA, VIRTUAL, Layout, plan
+from replicax.replicate.placement import Rules
 from replicax.replicate.program import Program, StepFunction, per_replica
 
 BLOCKS = 8  # of a batch in deterministic mode
+MODEL = "model"  # the axis of a replica's devices, unless it is named
 
 
 class Replicator:
@@ -35,6 +39,9 @@ class Replicator:
         *,
         replicas: int | None = None,
         devices: int | None = None,
+        devices_per_replica: int | Mapping[str, int] = 1,
+        partition_rules: Rules = (),
+        shard_state: bool | str = False,
         microbatches: int = 1,
         deterministic: bool | int = False,
         input_mode: pipelines.Mode = "per_worker",
@@ -46,6 +53,15 @@ class Replicator:
           replicas: copies of the step; one on each device by default. More than there are devices
             run several on one, with the same numbers.
           devices: how many to use, over all processes; all by default.
+          devices_per_replica: how many devices compute one replica: name and size of the axes that
+            they form, or the size of one axis named 'model'.
+          partition_rules: which leaves of the state are split over these axes: (pattern, spec). The
+            first whose regular expression is found in a leaf's path, such as
+            `params/hidden/kernel`, decides; a leaf without one is whole on every device. XLA splits
+            the computation accordingly.
+          shard_state: spreads the state over the replicas between its uses, in 1/N of the memory:
+            all of it (as FSDP and ZeRO stage 3 do), or the leaves in whose path this regular
+            expression is found (`"optimizer_state"`, as ZeRO stage 1 does).
           microbatches: parts of a replica's examples that are computed one by one, to save memory.
           deterministic: sums are formed in one fixed order, so that every bit is the same for any
             number of replicas that divides the number of blocks of the batch, 8 or the one given.
@@ -69,6 +85,9 @@ class Replicator:
             )
         self.batch_size = batch_size
         self._replicas, self._devices = replicas, devices
+        self._inner = _inner_axes(devices_per_replica)
+        self._rules = tuple(partition_rules)
+        self._spread = ".*" if shard_state is True else shard_state or None
         self._microbatches = microbatches
         self._blocks = BLOCKS if deterministic is True else int(deterministic)
         self._input_mode: pipelines.Mode = input_mode
@@ -83,7 +102,8 @@ class Replicator:
             )
         self._started = processes.start()
         if self._replicas is not None:
-            ask_for_cpu_devices(self._devices or self._replicas)
+            per_replica = prod(self._inner.values())
+            ask_for_cpu_devices(self._devices or self._replicas * per_replica)
         self._layout = self._plan()
         Replicator._active = self
         return self
@@ -116,9 +136,12 @@ class Replicator:
             batch_size=self.batch_size,
             replicas=self._replicas,
             devices=used,
-            processes=workers,
+            workers=workers,
+            inner=self._inner,
             microbatches=self._microbatches,
             blocks=self._blocks,
+            rules=self._rules,
+            spread=self._spread,
         )
 
     @property
@@ -143,14 +166,20 @@ class Replicator:
           init_fn: key -> state, a pytree of arrays.
           seed: of the key.
         """
-        state = jax.jit(init_fn, out_shardings=self.layout.mirrored)(jax.random.key(seed))
-        check_arrays("state", state)
-        return state
+        key = jax.random.key(seed)
+        shapes = jax.eval_shape(init_fn, key)
+        check_arrays("state", shapes)
+        return jax.jit(init_fn, out_shardings=self.layout.shardings(shapes))(key)
 
     def place(self, state: Any) -> Any:
-        """A state from elsewhere, the same on every process, copied to all replicas."""
+        """A state from elsewhere, the same on every process, on the devices of all replicas."""
         check_arrays("state", state)
-        return jax.tree.map(self.layout.mirror, state)
+        return jax.tree.map(self.layout.put, state, self.layout.shardings(state))
+
+    def fetch(self, tree: Any) -> Any:
+        """The whole of a state or of values on the host of every process, as NumPy arrays."""
+        whole = self.layout.processes == 1
+        return jax.device_get(tree if whole else jax.tree.map(self.layout.mirror, tree))
 
     def inputs(self, input_fn: pipelines.InputFunction) -> Iterator[Any]:
         """Batches on the devices, leaves [batch_size, ...]; ends with the first pipeline that does.
@@ -198,7 +227,7 @@ class Replicator:
           seed: of the random streams.
         """
         program = self.compile(step_fn, seed=seed, donate=True)
-        state = jax.tree.map(jnp.copy, self.place(state) if _on_host(state) else state)
+        state = jax.tree.map(jnp.copy, self.place(state))
         numbers = count(first_step) if steps is None else range(first_step, first_step + steps)
         batches = self.inputs(input_fn)
         for number in numbers:
@@ -227,19 +256,36 @@ class Replicator:
             donate=False,
             communicates=False,
         )
-        own = jax.tree.map(lambda x: _own_copy(x, local), state)
+        own = self._for_this_process(state, local)
         batches = pipelines.local_batches(input_fn, layout, self._input_mode)
         found = [program(own, jax.device_put(batch, local.split))[1] for batch in batches]
         return evaluation.over_processes(*evaluation.merged(found))
 
+    def _for_this_process(self, state: Any, local: Layout) -> Any:
+        """A state on the devices of this process alone; what is spread over all is gathered."""
+        layout = self.layout
+        if layout.processes == 1:
+            return self.place(state)
+        whole = replace(layout, spread=None)
+        state = jax.tree.map(whole.put, state, whole.shardings(state))
+        return jax.tree.map(_own_copy, state, local.shardings(state))
 
-def _on_host(state: Any) -> bool:
-    return any(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(state))
+
+def _inner_axes(devices_per_replica: int | Mapping[str, int]) -> dict[str, int]:
+    """Name and size of the axes within a replica; none if it has one device."""
+    if isinstance(devices_per_replica, int):
+        devices_per_replica = {MODEL: devices_per_replica} if devices_per_replica != 1 else {}
+    inner = dict(devices_per_replica)
+    for name, size in inner.items():
+        if not isinstance(size, int) or size < 1 or name in (REPLICA, VIRTUAL):
+            raise UserError(
+                "devices_per_replica is a whole number of at least 1, or names of axes (other than "
+                f"'{REPLICA}' and '{VIRTUAL}') and their sizes; got {inner}"
+            )
+    return inner
 
 
-def _own_copy(x: Any, local: Layout) -> jax.Array:
-    """A mirrored array on the devices of one process alone."""
-    if not isinstance(x, jax.Array) or x.is_fully_addressable:
-        return local.mirror(x)
+def _own_copy(x: jax.Array, sharding: NamedSharding) -> jax.Array:
+    """The part of an array that lies on the devices of one process, as an array of its own."""
     shards = [shard.data for shard in x.addressable_shards]
-    return jax.make_array_from_single_device_arrays(x.shape, local.mirrored, shards)
+    return jax.make_array_from_single_device_arrays(x.shape, sharding, shards)
