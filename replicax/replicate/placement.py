@@ -62,6 +62,11 @@ def path_name(path: tuple[Any, ...]) -> str:
     return keystr(path, simple=True, separator="/")
 
 
+def axes_of(spec: P) -> set[str]:
+    """The axes that a spec splits over."""
+    return {axis for entry in spec for axis in (entry if isinstance(entry, tuple) else (entry,))}
+
+
 def _spec(name: str, shape: tuple[int, ...], mesh: Mesh, rules: Rules) -> P:
     """What the rules say of one leaf, checked."""
     spec = next((spec for pattern, spec in rules if re.search(pattern, name)), P())
@@ -97,12 +102,7 @@ def _spread(spec: P, shape: tuple[int, ...], axis: str, count: int) -> P:
     """A spec that splits one more dimension; the same where none divides or the leaf is small."""
     entries = [*spec, *[None] * (len(shape) - len(spec))]
     free = [i for i, n in enumerate(shape) if entries[i] is None and n % count == 0]
-    if not free or np.prod(shape) < SMALL or _names(spec) & {axis}:
+    if not free or np.prod(shape) < SMALL or axis in axes_of(spec):
         return spec
     entries[max(free, key=lambda i: shape[i])] = axis
     return P(*entries)
-
-
-def _names(spec: P) -> set[str]:
-    """The axes that a spec splits over."""
-    return {axis for entry in spec for axis in (entry if isinstance(entry, tuple) else (entry,))}

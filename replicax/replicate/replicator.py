@@ -16,6 +16,7 @@ from replicax.errors import UserError
 from replicax.replicate import evaluation, pipelines, processes
 from replicax.replicate.checks import check_arrays
 from replicax.replicate.cpu_devices import ask_for_cpu_devices
+from replicax.replicate.drift import DriftGuard
 from replicax.replicate.layout import REPLICA, VIRTUAL, Layout, plan
 from replicax.replicate.placement import Rules
 from replicax.replicate.program import Program, StepFunction, per_replica
@@ -45,6 +46,7 @@ class Replicator:
         microbatches: int = 1,
         deterministic: bool | int = False,
         input_mode: pipelines.Mode = "per_worker",
+        compare_every: int = 100,
     ) -> None:
         """Says what is wanted; devices are looked at when the context is entered.
 
@@ -67,6 +69,8 @@ class Replicator:
             number of replicas that divides the number of blocks of the batch, 8 or the one given.
           input_mode: one input pipeline in all ('one'), for each process ('per_worker') or for each
             replica ('per_replica').
+          compare_every: steps after which `run` compares the copies of the state, which must be
+            equal; 0 for never.
 
         Raises:
           UserError: a number below 1, or an unknown mode.
@@ -90,6 +94,7 @@ class Replicator:
         self._spread = ".*" if shard_state is True else shard_state or None
         self._microbatches = microbatches
         self._blocks = BLOCKS if deterministic is True else int(deterministic)
+        self._compare_every = compare_every
         self._input_mode: pipelines.Mode = input_mode
         self._layout: Layout | None = None
         self._started = False
@@ -229,13 +234,12 @@ class Replicator:
         program = self.compile(step_fn, seed=seed, donate=True)
         state = jax.tree.map(jnp.copy, self.place(state))
         numbers = count(first_step) if steps is None else range(first_step, first_step + steps)
-        batches = self.inputs(input_fn)
-        for number in numbers:
-            batch = next(batches, None)
-            if batch is None:
-                return
+        guard = DriftGuard(self.layout, self._compare_every)
+        for number, batch in zip(numbers, self.inputs(input_fn), strict=False):
             state, values = program(state, batch, number)
+            guard.look(state, number)
             yield state, values
+        guard.read()
 
     def evaluate(
         self, metric_fn: evaluation.MetricFunction, state: Any, input_fn: pipelines.InputFunction
