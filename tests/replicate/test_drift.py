@@ -12,7 +12,6 @@ from small_net import init_fn, input_fn, step_fn
 import replicax as rx
 from replicax.errors import UserError
 
-
 FOUND = r"after step 9 those of state\.params\['out'\] differ \(on .*:2\)"
 
 
@@ -33,7 +32,6 @@ def with_one_wrong_copy(x, device):
         {"replicas": 4},
         {"replicas": 8, "devices": 4},
         {"replicas": 4, "shard_state": "optimizer_state"},
-        {"replicas": 1, "devices_per_replica": 4},
         {"replicas": 4, "devices_per_replica": 2, "partition_rules": [("out", P("model"))]},
     ],
 )
